@@ -1,0 +1,1 @@
+"""Planning attention for sequence-to-sequence models."""

@@ -1,0 +1,99 @@
+"""The contract every attention keeps, and the energy that all three variants share."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from pag.config import AttentionSettings
+from pag.layers import norm
+from pag.state import State, exact
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True)
+class Memory(State):
+    """What is computed once per sentence."""
+
+    annotations: Tensor  # h [B, S, 2·enc]
+    mask: Tensor  # True on real positions [B, S]
+    keys: Tensor  # W_h h + b [B, S, a]
+
+
+@dataclass(frozen=True)
+class Query(State):
+    """What the decoder brings to each step."""
+
+    state: Tensor  # s_{t-1} [B, d]
+    token: Tensor  # y_t, the embedding of the previous output [B, e]
+
+
+@dataclass(frozen=True)
+class Glimpse(State):
+    """What one step of attention gives, and what it decided on the way."""
+
+    alignment: Tensor  # α_t [B, S]
+    context: Tensor  # ψ_t [B, 2·enc]
+    switch: Tensor | None = None  # g_t, 1 where the row re-planned [B]
+    commitment: Tensor | None = None  # c_t [B, k]
+    penalised: Tensor | None = None  # the c that the commitment loss sees [B, k]
+    log_prob: Tensor | None = None  # log-probability of the choice made [B]
+    plan: Tensor | None = None  # A_t [B, k, S]
+    gate: Tensor | None = None  # u_t [B, k, S]
+
+
+class Attention(nn.Module, ABC, Generic[S]):
+    """`prepare` once per sentence, `start` once per output, `step` once per token.
+
+    A state never hides in the module: `step` takes one and returns the next, so search may
+    reorder, drop or repeat rows between steps with `state.select(rows)`.
+    """
+
+    def __init__(
+        self,
+        annotations: int,
+        state: int,
+        token: int,
+        settings: AttentionSettings | None = None,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.settings = settings or AttentionSettings()
+        self.size = self.settings.size or annotations
+        self.keys = nn.Linear(annotations, self.size)  # W_h
+        self.token = nn.Linear(token, self.size, bias=False)  # W_y
+        self.state = nn.Linear(state, self.size, bias=False)  # W_s
+        self.state_norm = norm(self.size, layer_norm)
+
+    def prepare(self, annotations: Tensor, mask: Tensor) -> Memory:
+        return Memory(annotations, mask, self.keys(annotations))
+
+    @abstractmethod
+    def start(self, memory: Memory) -> S:
+        """The state before the first step."""
+
+    @abstractmethod
+    def step(
+        self, query: Query, memory: Memory, state: S, noise: Tensor | None = None, held: bool = False
+    ) -> tuple[Glimpse, S]:
+        """Attend once. `noise` [B, k] is Gumbel noise for the commitment, None at inference;
+        `held` keeps the switch on, so that the model acts as the baseline does."""
+
+    def energy(self, query: Query, memory: Memory) -> Tensor:
+        """W_h h_j + W_y y + W_s s_{t-1}, before the tanh [B, S, a]."""
+        moving = self.token(query.token) + self.state_norm(self.state(query.state))
+        return memory.keys + moving[:, None]
+
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """α over real positions; padding gets exactly zero."""
+    return scores.to(exact(scores)).masked_fill(~mask, float("-inf")).softmax(-1)
+
+
+def attend(alignment: Tensor, memory: Memory) -> Tensor:
+    """ψ = Σ_j α_j h_j [B, 2·enc]."""
+    weights = alignment.to(memory.annotations.dtype)
+    return torch.bmm(weights[:, None], memory.annotations)[:, 0]

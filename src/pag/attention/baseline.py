@@ -1,0 +1,38 @@
+"""Plain attention: the scores are computed anew at every step (Bahdanau et al.; the paper's baseline)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked_softmax
+from pag.config import AttentionSettings
+from pag.state import State
+
+
+@dataclass(frozen=True)
+class Nothing(State):
+    """The baseline remembers nothing between steps."""
+
+
+class BaselineAttention(Attention[Nothing]):
+    def __init__(
+        self,
+        annotations: int,
+        state: int,
+        token: int,
+        settings: AttentionSettings | None = None,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__(annotations, state, token, settings, layer_norm)
+        self.score = nn.Linear(self.size, 1, bias=False)  # w
+
+    def start(self, memory: Memory) -> Nothing:
+        return Nothing()
+
+    def step(
+        self, query: Query, memory: Memory, state: Nothing, noise: Tensor | None = None, held: bool = False
+    ) -> tuple[Glimpse, Nothing]:
+        scores = self.score(torch.tanh(self.energy(query, memory)))[..., 0]  # [B, S]
+        alignment = masked_softmax(scores, memory.mask)
+        return Glimpse(alignment, attend(alignment, memory)), state

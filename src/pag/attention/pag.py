@@ -1,0 +1,96 @@
+"""PAG: plan, attend, generate (paper, section 3.2 and Algorithm 1)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked_softmax
+from pag.attention.commitment import Commitment, CommitmentPlan, shift
+from pag.config import AttentionSettings
+from pag.layers import norm
+from pag.state import State, exact
+
+
+@dataclass(frozen=True)
+class Plan(State):
+    """What PAG carries: the alignment plan, the commitment plan, the last context."""
+
+    plan: Tensor  # A_t [B, k, S]
+    commitment: Commitment
+    context: Tensor  # ψ_t [B, 2·enc], zeros before the first step
+
+
+class PlanningAttention(Attention[Plan]):
+    """Keeps k future alignments and, at each step, follows them or re-plans."""
+
+    def __init__(
+        self,
+        annotations: int,
+        state: int,
+        token: int,
+        settings: AttentionSettings | None = None,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__(annotations, state, token, settings, layer_norm)
+        k, read = self.settings.k, self.settings.read_size
+        self.commitment = CommitmentPlan(state, 0, self.settings, layer_norm)
+        self.read = nn.Linear(k, read)  # W_r
+        self.read_norm = norm(read, layer_norm)
+        self.summary = nn.Linear(read, self.size, bias=False)  # W_β
+        self.candidate = nn.Linear(self.size, k)  # W_p
+        self.gate_annotation = nn.Linear(annotations, k)  # W_uh
+        self.gate_state = nn.Linear(state, k, bias=False)  # W_us
+        self.gate_norm = norm(k, layer_norm)
+        self.gate_context = nn.Linear(annotations, k, bias=False) if self.settings.gate_context else None  # W_uψ
+
+    def reset(self) -> None:
+        """The gate starts open, so that the untrained model takes its candidate, as the baseline does."""
+        nn.init.constant_(self.gate_annotation.bias, self.settings.gate_bias)
+
+    def start(self, memory: Memory) -> Plan:
+        rows, positions, size = memory.annotations.shape
+        like = memory.annotations.to(exact(memory.annotations))
+        plan = like.new_ones(rows, self.settings.k, positions)  # A_0
+        return Plan(plan, self.commitment.start(like), like.new_zeros(rows, size))
+
+    def step(
+        self, query: Query, memory: Memory, state: Plan, noise: Tensor | None = None, held: bool = False
+    ) -> tuple[Glimpse, Plan]:
+        decision, commitment = self.commitment.step(query.state, None, state.commitment, noise, held)
+        followed = shift(state.plan, 0.0)
+        if torch.is_grad_enabled():
+            renewed, gate = self.replan(query, memory, state)
+            switch = decision.switch[:, None, None]
+            plan = switch * renewed + (1 - switch) * followed  # A_t
+        else:
+            plan, gate = self.replan_where(decision.switch > 0, query, memory, state, followed)
+        alignment = masked_softmax(plan[:, 0], memory.mask)  # α_t
+        context = attend(alignment, memory)  # ψ_t
+        glimpse = Glimpse(
+            alignment, context, decision.switch, decision.soft, commitment.penalised, decision.log_prob, plan, gate
+        )
+        return glimpse, Plan(plan, commitment, context)
+
+    def replan(self, query: Query, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
+        """(1 − u) ⊙ A_{t-1} + u ⊙ Ā, and u [B, k, S]."""
+        beta = torch.tanh(self.read_norm(self.read(state.plan.transpose(1, 2))))  # β_j [B, S, r]
+        hidden = torch.tanh(self.energy(query, memory) + self.summary(beta))
+        candidate = self.candidate(hidden).transpose(1, 2)  # Ā_t
+        moving = self.gate_norm(self.gate_state(query.state))
+        if self.gate_context is not None:
+            moving = moving + self.gate_context(state.context)
+        gate = torch.sigmoid(self.gate_annotation(memory.annotations) + moving[:, None]).transpose(1, 2)  # u_t
+        return state.plan + gate * (candidate - state.plan), gate
+
+    def replan_where(
+        self, switch: Tensor, query: Query, memory: Memory, state: Plan, followed: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """At inference only the rows that re-plan pay for it; a row that follows shows a closed gate."""
+        rows = switch.nonzero()[:, 0]
+        gate = torch.zeros_like(followed)
+        if len(rows):
+            renewed, opened = self.replan(query.select(rows), memory.select(rows), state.select(rows))
+            followed = followed.index_copy(0, rows, renewed.to(followed.dtype))
+            gate = gate.index_copy(0, rows, opened.to(gate.dtype))
+        return followed, gate

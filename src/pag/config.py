@@ -1,0 +1,242 @@
+"""Recipes: frozen, strict settings read from TOML, overridden by `--set a.b=value`.
+
+An unknown key is an error that names the nearest known one; all errors are listed at once.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from pag.errors import RecipeError, nearest
+from pag.registry import ATTENTIONS, READOUTS, TASKS, find
+
+
+class Settings(BaseModel):
+    """A frozen section of a recipe; what it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class ModelSettings(Settings):
+    embedding: int = Field(256, ge=1, description="size of the source and target embeddings")
+    encoder: int = Field(360, ge=1, description="units of the encoder GRU, in each direction")
+    decoder: int = Field(360, ge=1, description="units of each of the decoder's two GRU layers")
+    readout: str = Field("deep", description="output layer")
+    readout_size: int | None = Field(None, ge=1, description="units of the deep output; default: the embedding's")
+    layer_norm: bool = Field(False, description="layer normalisation in decoder and planner")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the output layer")
+    init: Literal["fan_in"] | float = Field(
+        "fan_in", description="deviation of the initial weights: fan_in, or a number"
+    )
+
+    @field_validator("readout")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return _registered(name, READOUTS, "readout")
+
+
+class AttentionSettings(Settings):
+    name: str = Field("pag", description="baseline, pag or rpag")
+    k: int = Field(10, ge=1, le=1000, description="steps planned ahead")
+    size: int | None = Field(None, ge=1, description="units of the alignment MLP; default: twice the encoder's")
+    read_size: int = Field(64, ge=1, description="units of the summary of the plan (PAG)")
+    gate_context: bool = Field(True, description="the update gate also sees the last context (PAG)")
+    gate_bias: float = Field(2.0, description="initial bias of the update gate; above 0 starts as the baseline (PAG)")
+    plans_from: Literal["upper", "lower"] = Field("upper", description="which decoder layer's state plans")
+    temperature: Literal["learned"] | float = Field(
+        "learned", description="of the Gumbel-softmax: learned, or a number"
+    )
+    estimator: Literal["gumbel", "reinforce"] = Field("gumbel", description="how the discrete commitment is trained")
+    hold_updates: int = Field(400, ge=0, description="updates during which the switch is held on")
+    hold_until: float | None = Field(
+        None, gt=0, le=1, description="also hold until the validation loss is under this share of its first value"
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return _registered(name, ATTENTIONS, "attention")
+
+    @field_validator("temperature")
+    @classmethod
+    def _positive(cls, value: str | float) -> str | float:
+        if not isinstance(value, str) and value <= 0:
+            raise ValueError("must be 'learned' or a number above 0")
+        return value
+
+
+class LossSettings(Settings):
+    commitment: float = Field(3e-5, ge=0, description="λ_com, the weight of the commitment loss")
+    commitment_warmup: int = Field(
+        0, ge=0, description="updates over which λ_com rises from 0 once the switch is released"
+    )
+    reinforce: float = Field(1.0, ge=0, description="weight of the policy gradient (attention.estimator = reinforce)")
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+
+
+class TrainSettings(Settings):
+    max_updates: int = Field(5000, ge=1)
+    batch_size: int = Field(32, ge=1, description="sentences (or tokens) of one batch, over all processes together")
+    batch_by: Literal["sentences", "tokens"] = Field(
+        "sentences", description="what batch_size counts; tokens are target tokens with padding"
+    )
+    accumulate: int = Field(1, ge=1, description="batches whose gradients make one update")
+    optimizer: Literal["adam", "adamw"] = "adam"
+    lr: float = Field(2e-4, gt=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = Field(0.0, ge=0)
+    clip: float = Field(5.0, ge=0, description="largest global gradient norm; 0 switches clipping off")
+    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt"] = Field(
+        "constant", description="of the learning rate, after warmup"
+    )
+    warmup: int = Field(0, ge=0, description="updates over which the learning rate rises from 0")
+    ema: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 switches it off")
+    seed: int = Field(0, ge=0)
+    precision: Literal["float32", "bfloat16"] = "float32"
+    backend: Literal["auto", "reference"] = Field(
+        "auto", description="how the decoder's teacher-forced pass is computed"
+    )
+    log_every: int = Field(20, ge=1, description="updates between lines of the log")
+    validate_every: int = Field(200, ge=1, description="updates between validations")
+    validate_examples: int | None = Field(
+        None, ge=1, description="validation examples that are generated for; default: all"
+    )
+    samples: int = Field(3, ge=0, description="outputs shown at each validation")
+    save_every: int = Field(200, ge=1, description="updates between checkpoints")
+    monitor: str = Field("loss", description="validation metric that decides which checkpoint is best")
+    patience: int | None = Field(None, ge=1, description="validations without a better monitor before training stops")
+    target: float | None = Field(None, description="stop once the monitor is at least this good")
+
+
+class GenerateSettings(Settings):
+    beam: int = Field(1, ge=1)
+    length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
+    max_length: int = Field(500, ge=1, description="longest output, in tokens")
+    max_source: int = Field(1000, ge=1, description="longest input, in tokens; longer ones are cut, with a warning")
+    batch_size: int = Field(32, ge=1)
+
+
+class Recipe(Settings):
+    """Everything that decides a run, but for the machine it runs on."""
+
+    description: str = ""
+    task: Any
+    model: ModelSettings = ModelSettings()
+    attention: AttentionSettings = AttentionSettings()
+    loss: LossSettings = LossSettings()
+    train: TrainSettings = TrainSettings()
+    generate: GenerateSettings = GenerateSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _task_section(cls, values: Any) -> Any:
+        """The task's own settings are declared by the task."""
+        task = values.get("task") if isinstance(values, Mapping) else None
+        if not isinstance(task, Mapping) or not isinstance(task.get("name"), str):
+            raise ValueError("needs a section [task] with a name")
+        _registered(task["name"], TASKS, "task")
+        return values
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _task(cls, values: Any) -> Any:
+        return find(TASKS, values["name"], "task").Settings.model_validate(values)
+
+    def flat(self) -> dict[str, Any]:
+        """`{"attention.k": 10, …}`."""
+        return {
+            f"{section}.{key}": value
+            for section, settings in self.model_dump(mode="json").items()
+            if isinstance(settings, dict)
+            for key, value in settings.items()
+        }
+
+
+def _registered(name: str, registry: Mapping[str, str], kind: str) -> str:
+    if name not in registry:
+        raise ValueError(f"unknown {kind} '{name}'{nearest(name, registry)}")
+    return name
+
+
+def recipe_names() -> dict[str, str]:
+    """Every recipe in the package: name → its description."""
+    root = Path(str(resources.files("pag") / "recipes"))
+    files = sorted(root.rglob("*.toml"))
+    return {
+        str(file.relative_to(root).with_suffix("").as_posix()): _parse(file).get("description", "") for file in files
+    }
+
+
+def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
+    """A recipe by name or by path of a TOML file, with `a.b=value` overrides."""
+    file = Path(name)
+    if not file.is_file():
+        shipped = Path(str(resources.files("pag") / "recipes")) / f"{name}.toml"
+        if not shipped.is_file():
+            raise RecipeError(f"unknown recipe '{name}'{nearest(name, recipe_names())}; `pag recipes` lists them")
+        file = shipped
+    values = _parse(file)
+    for override in overrides:
+        _override(values, override)
+    return build_recipe(values, str(file) if file == Path(name) else f"recipe {name}")
+
+
+def build_recipe(values: Mapping[str, Any], where: str) -> Recipe:
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        problems = [
+            _problem(item["loc"], item["type"], item["msg"], item.get("input"), values) for item in error.errors()
+        ]
+        raise RecipeError(f"{where}: " + "; ".join(problems)) from None
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{file}: not a TOML file: {error}") from None
+
+
+def _override(values: dict[str, Any], text: str) -> None:
+    """Set `a.b=value`; the value is read as TOML, or as a plain string where it is none."""
+    path, equals, value = text.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise RecipeError(f"--set {text}: expected section.key=value, as in attention.k=5")
+    try:
+        parsed = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    for key in keys[:-1]:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise RecipeError(f"--set {text}: '{key}' is a value, not a section")
+    values[keys[-1]] = None if parsed == "none" else parsed
+
+
+def _problem(loc: Iterable[int | str], kind: str, message: str, value: Any, values: Mapping[str, Any]) -> str:
+    """One error in one phrase: the key, what is wrong, what would be right."""
+    path = [str(part) for part in loc if part not in ("float", "int") and not str(part).startswith("literal[")]
+    key = ".".join(path) or "recipe"
+    if kind == "extra_forbidden":
+        return f"unknown key '{key}'{nearest(path[-1], _known_keys(path[:-1], values))}"
+    if kind == "missing":
+        return f"'{key}' is missing"
+    message = message.removeprefix("Value error, ").removeprefix("Input ")
+    shown = f", not {value!r}" if isinstance(value, str | int | float | bool) and "unknown" not in message else ""
+    return f"'{key}' {message}{shown}"
+
+
+def _known_keys(path: Sequence[str], values: Mapping[str, Any]) -> list[str]:
+    """The keys that the section at `path` takes."""
+    if not path:
+        return list(Recipe.model_fields)
+    if path[0] == "task":
+        return list(find(TASKS, values["task"]["name"], "task").Settings.model_fields)
+    section = Recipe.model_fields[path[0]].annotation
+    return list(section.model_fields) if isinstance(section, type) and issubclass(section, Settings) else []

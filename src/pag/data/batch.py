@@ -1,0 +1,59 @@
+"""Examples of different lengths made into one batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pag.state import State
+from pag.text.vocabulary import PAD
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids; both sides end with the end symbol. A target may be missing at inference."""
+
+    source: Sequence[int]
+    target: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class Batch(State):
+    source: Tensor  # [B, S], padded at the end
+    source_lengths: Tensor  # [B]
+    target: Tensor | None = None  # [B, T], padded at the end
+    target_lengths: Tensor | None = None  # [B]
+
+    @property
+    def source_mask(self) -> Tensor:
+        return mask(self.source_lengths, self.source.shape[1]).to(self.source.device)
+
+    @property
+    def target_mask(self) -> Tensor:
+        assert self.target is not None and self.target_lengths is not None
+        return mask(self.target_lengths, self.target.shape[1]).to(self.target.device)
+
+
+def mask(lengths: Tensor, longest: int) -> Tensor:
+    """True on real positions [B, longest]."""
+    return torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+
+def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Ids [B, longest] padded at the end, and lengths [B]."""
+    lengths = [len(sequence) for sequence in sequences]
+    ids = np.full((len(sequences), max(lengths)), PAD, dtype=np.int64)
+    for row, sequence in zip(ids, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return torch.from_numpy(ids), torch.tensor(lengths)
+
+
+def collate(examples: Sequence[Example]) -> Batch:
+    source, source_lengths = pad([example.source for example in examples])
+    targets = [example.target for example in examples if example.target is not None]
+    if not targets:
+        return Batch(source, source_lengths)
+    assert len(targets) == len(examples)
+    return Batch(source, source_lengths, *pad(targets))

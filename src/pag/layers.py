@@ -1,0 +1,71 @@
+"""Small layers that the model shares, and how weights are drawn."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def norm(size: int, on: bool) -> nn.Module:
+    """Layer normalisation when the recipe asks for it, else nothing."""
+    return nn.LayerNorm(size) if on else nn.Identity()
+
+
+class GRUCell(nn.Module):
+    """A GRU step whose reset gate multiplies the projected state, as in cuDNN.
+
+    With layer normalisation each of the three parts (reset, update, candidate) of the input's
+    and of the state's projection is normalised on its own.
+    """
+
+    def __init__(self, inputs: int, size: int, layer_norm: bool = False) -> None:
+        super().__init__()
+        self.size = size
+        self.input = nn.Linear(inputs, 3 * size)
+        self.state = nn.Linear(size, 3 * size)
+        self.input_norm = GateNorm(size) if layer_norm else nn.Identity()
+        self.state_norm = GateNorm(size) if layer_norm else nn.Identity()
+
+    def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
+        from_input = self.input_norm(self.input(inputs))  # [B, 3d]
+        from_state = self.state_norm(self.state(state))
+        reset_in, update_in, candidate_in = from_input.chunk(3, -1)
+        reset_s, update_s, candidate_s = from_state.chunk(3, -1)
+        reset = torch.sigmoid(reset_in + reset_s)
+        update = torch.sigmoid(update_in + update_s)
+        candidate = torch.tanh(candidate_in + reset * candidate_s)
+        return candidate + update * (state - candidate)
+
+
+class GateNorm(nn.Module):
+    """Layer normalisation of each of a GRU's three parts on its own."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.weight = nn.Parameter(torch.ones(3, size))
+        self.bias = nn.Parameter(torch.zeros(3, size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = nn.functional.layer_norm(x.unflatten(-1, (3, self.size)), (self.size,))
+        return (parts * self.weight + self.bias).flatten(-2)
+
+
+def initialise(model: nn.Module, scale: float | str, generator: torch.Generator) -> None:
+    """Draw every weight: normal with deviation 1/√fan-in ("fan_in") or a fixed `scale`; biases zero.
+
+    Afterwards each module with a `reset` method sets the biases it starts from.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm | GateNorm):
+            continue
+        for weight in module.parameters(recurse=False):
+            if weight.dim() < 2:
+                nn.init.zeros_(weight)
+            else:
+                deviation = 1 / math.sqrt(weight.shape[-1]) if scale == "fan_in" else float(scale)
+                nn.init.normal_(weight, 0.0, deviation, generator=generator)
+    for module in model.modules():
+        reset = getattr(module, "reset", None)
+        if reset is not None:
+            reset()

@@ -1,0 +1,71 @@
+"""What training minimises (paper, section 3.3)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pag.attention.base import Glimpse
+from pag.config import Recipe
+from pag.data.batch import Batch
+from pag.model import Forward
+from pag.state import State
+
+
+@dataclass(frozen=True)
+class Losses(State):
+    """Sums over the sentences of a batch."""
+
+    total: Tensor  # what is differentiated
+    nll: Tensor  # negative log-likelihood of the targets
+    commitment: Tensor  # the unweighted commitment loss
+
+
+def losses(forward: Forward, batch: Batch, recipe: Recipe, commitment_weight: float) -> Losses:
+    """Sums over the batch's sentences; the caller divides by how many make an update."""
+    mask = batch.target_mask
+    token_nll = negative_log_likelihood(forward.log_probs, batch) * mask  # [B, T]
+    nll = token_nll.sum()
+    total = smooth(token_nll, forward.log_probs, mask, recipe.loss.label_smoothing).sum()
+    glimpses = forward.trace.glimpses
+    commitment = torch.zeros_like(nll)
+    if glimpses.penalised is not None:
+        commitment = commitment_loss(glimpses.penalised, mask).sum()
+        total = total + commitment_weight * commitment
+        if recipe.attention.estimator == "reinforce":
+            total = total + recipe.loss.reinforce * policy_loss(glimpses, token_nll, mask)
+    return Losses(total, nll.detach(), commitment.detach())
+
+
+def negative_log_likelihood(log_probs: Tensor, batch: Batch) -> Tensor:
+    """−log p(y_t) of every target position [B, T], padding included."""
+    assert batch.target is not None
+    return -log_probs.gather(-1, batch.target[..., None])[..., 0]
+
+
+def smooth(token_nll: Tensor, log_probs: Tensor, mask: Tensor, smoothing: float) -> Tensor:
+    """Label smoothing: a share of each target's weight is spread over all symbols."""
+    if not smoothing:
+        return token_nll
+    return (1 - smoothing) * token_nll - smoothing * log_probs.mean(-1) * mask
+
+
+def commitment_loss(penalised: Tensor, mask: Tensor) -> Tensor:
+    """(1/T) Σ_t Σ_i (1/k − c_ti)² of each sentence [B]: drives the commitment away from re-planning at once."""
+    distance = (1 / penalised.shape[-1] - penalised).square().sum(-1)  # [B, T]
+    return (distance * mask).sum(1) / mask.sum(1)
+
+
+def policy_loss(glimpses: Glimpse, token_nll: Tensor, mask: Tensor) -> Tensor:
+    """REINFORCE for the commitment: what follows a choice, compared with the other rows at that step.
+
+    The return of step t is −Σ_{t' ≥ t} NLL; its mean over the rows that are still going is the
+    baseline and its deviation the scale.
+    """
+    assert glimpses.log_prob is not None
+    alive = mask.to(token_nll.dtype)
+    returns = -(token_nll.detach().flip(1).cumsum(1).flip(1))
+    count = alive.sum(0).clamp_min(1)
+    centred = (returns - (returns * alive).sum(0) / count) * alive
+    deviation = (centred.square().sum(0) / count).sqrt().clamp_min(1e-6)
+    return -(centred / deviation * glimpses.log_prob).sum()

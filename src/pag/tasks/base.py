@@ -1,0 +1,77 @@
+"""What a task is: examples, symbols, scores, and how to show an output."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from pag.config import Settings
+from pag.data.batch import Batch, Example, collate
+from pag.data.dataset import Dataset
+from pag.text.vocabulary import Vocabulary
+
+
+class TaskSettings(Settings):
+    """The section [task] of a recipe; each task adds its own keys."""
+
+    name: str
+
+
+class Task(ABC):
+    """Built from its settings for training; a checkpoint keeps `files()` so that `load` needs no data."""
+
+    Settings: ClassVar[type[TaskSettings]]
+    metrics: ClassVar[dict[str, str]]  # metric → "max" or "min"
+    source: Vocabulary
+    target: Vocabulary
+
+    @classmethod
+    @abstractmethod
+    def build(cls, settings: Any) -> Self:
+        """Make the task from its settings: find or make the data, build vocabularies."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, settings: Any, files: dict[str, Any]) -> Self:
+        """Make the task from what a checkpoint kept."""
+
+    def files(self) -> dict[str, Any]:
+        """What a checkpoint must keep: file name → JSON value."""
+        return {"vocabulary.json": {"source": self.source.symbols, "target": self.target.symbols}}
+
+    @abstractmethod
+    def examples(self, split: str) -> Dataset:
+        """The encoded examples of "train", "valid" or "test"."""
+
+    @abstractmethod
+    def inputs(self, split: str) -> Sequence[str]:
+        """The same examples as lines that a user could type."""
+
+    @abstractmethod
+    def references(self, split: str) -> Sequence[str]:
+        """The right outputs, as text."""
+
+    @abstractmethod
+    def encode(self, text: str) -> Example:
+        """One input line; InputError says what is wrong with it."""
+
+    @abstractmethod
+    def encode_output(self, text: str) -> list[int]:
+        """One output line, for scoring it; InputError says what is wrong with it."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Output ids as text."""
+
+    @abstractmethod
+    def score(self, outputs: Sequence[str], inputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        """Each of `metrics` but the loss, for outputs beside their references."""
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        return collate(examples)
+
+    def source_labels(self, ids: Sequence[int]) -> list[str]:
+        """Names of the source positions in a picture."""
+        return [self.source.symbols[i] for i in ids]
+
+    def target_labels(self, ids: Sequence[int]) -> list[str]:
+        return [self.target.symbols[i] for i in ids]
