@@ -1,1 +1,28 @@
-"""Planning attention for sequence-to-sequence models."""
+"""Planning attention for sequence-to-sequence models.
+
+model = pag.load("runs/quickstart")
+[result] = model.generate("1 connected-to 2 … eulerian-circuit 1 2", beam=5, alignments=True)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pag.generator import Generator, Output, Result, Score
+
+__all__ = ["Generator", "Output", "Result", "Score", "load"]
+
+
+def load(folder: str, device: str = "auto") -> "Generator":
+    """The model of a run or checkpoint folder: its best checkpoint, else its last."""
+    from pag.generator import Generator
+
+    return Generator.load(folder, device)
+
+
+def __getattr__(name: str) -> Any:
+    """The classes are imported when asked for, so that `import pag` stays light."""
+    if name in __all__:
+        from pag import generator
+
+        return getattr(generator, name)
+    raise AttributeError(f"module 'pag' has no attribute '{name}'")

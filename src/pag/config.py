@@ -3,6 +3,7 @@
 An unknown key is an error that names the nearest known one; all errors are listed at once.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
@@ -107,6 +108,7 @@ class TrainSettings(Settings):
     )
     samples: int = Field(3, ge=0, description="outputs shown at each validation")
     save_every: int = Field(200, ge=1, description="updates between checkpoints")
+    keep: int = Field(1, ge=1, description="latest checkpoints kept, besides the best")
     monitor: str = Field("loss", description="validation metric that decides which checkpoint is best")
     patience: int | None = Field(None, ge=1, description="validations without a better monitor before training stops")
     target: float | None = Field(None, description="stop once the monitor is at least this good")
@@ -240,3 +242,13 @@ def _known_keys(path: Sequence[str], values: Mapping[str, Any]) -> list[str]:
         return list(find(TASKS, values["task"]["name"], "task").Settings.model_fields)
     section = Recipe.model_fields[path[0]].annotation
     return list(section.model_fields) if isinstance(section, type) and issubclass(section, Settings) else []
+
+
+def to_toml(recipe: Recipe) -> str:
+    """A recipe as TOML, every default filled in; what is off is a comment."""
+    values = recipe.model_dump(mode="json")
+    lines = [f"description = {json.dumps(values.pop('description'), ensure_ascii=False)}"]
+    for section, settings in values.items():
+        lines += ["", f"[{section}]"]
+        lines += [f"# {key} is not set" if v is None else f"{key} = {json.dumps(v)}" for key, v in settings.items()]
+    return "\n".join(lines)

@@ -58,10 +58,12 @@ class Seq2Seq(nn.Module):
         memory = self.memory(batch)
         return memory, self.decoder.start(memory)
 
-    def step(self, before: Tensor, memory: Memory, state: DecoderState) -> tuple[Tensor, Glimpse, DecoderState]:
+    def step(
+        self, before: Tensor, memory: Memory, state: DecoderState, held: bool = False
+    ) -> tuple[Tensor, Glimpse, DecoderState]:
         """Log-probabilities [B, V] of the next output after the token ids `before` [B]."""
         token = self.embed(before)
-        glimpse, state = self.decoder.step(token, memory, state)
+        glimpse, state = self.decoder.step(token, memory, state, held=held)
         return self.readout(state.lower, state.upper, token, glimpse.context), glimpse, state
 
     def memory(self, batch: Batch) -> Memory:

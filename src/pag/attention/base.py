@@ -52,6 +52,8 @@ class Attention(nn.Module, ABC, Generic[S]):
     reorder, drop or repeat rows between steps with `state.select(rows)`.
     """
 
+    plans = True  # does it take noise and make commitments?
+
     def __init__(
         self,
         annotations: int,

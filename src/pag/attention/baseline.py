@@ -16,6 +16,8 @@ class Nothing(State):
 
 
 class BaselineAttention(Attention[Nothing]):
+    plans = False
+
     def __init__(
         self,
         annotations: int,

@@ -1,0 +1,3 @@
+from pag.cli import main
+
+main()

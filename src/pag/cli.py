@@ -1,0 +1,306 @@
+"""The command line: one short function per command. What is slow to import is imported when it is needed."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pag.errors import PagError
+
+app = typer.Typer(
+    name="pag",
+    help="Planning attention for sequence-to-sequence models: train, decode, and see the plan.",
+    epilog="Start with: pag train quickstart --out runs/quickstart",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+plot = typer.Typer(help="Draw pictures of runs.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(plot, name="plot", epilog="Example: pag plot plan runs/quickstart --out plan.png")
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or the path of a TOML file.")]
+RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run or checkpoint folder.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; may be repeated.")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Beam width; default: the recipe's.")]
+Split = Annotated[str, typer.Option(help="train, valid or test.")]
+Picture = Annotated[Path | None, typer.Option("--out", "-o", help="Picture file: .png, .svg or .pdf.")]
+
+
+def main() -> None:
+    """Run the command line. A PagError is one line on standard error and exit code 2."""
+    try:
+        app()
+    except PagError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+@app.command(epilog="Example: pag recipes")
+def recipes() -> None:
+    """List the recipes that come with the package."""
+    from pag.config import recipe_names
+
+    names = recipe_names()
+    width = max(len(name) for name in names)
+    for name, description in names.items():
+        print(f"{name:{width}}  {description}")
+
+
+@app.command(epilog="Example: pag check euler/pag --set attention.k=5")
+def check(recipe: RecipeName, overrides: Overrides = None) -> None:
+    """Validate a recipe; print it with every default filled in, and its parameter count."""
+    from pag.config import read_recipe, to_toml
+    from pag.model import Seq2Seq
+    from pag.registry import TASKS, find
+
+    resolved = read_recipe(recipe, overrides or [])
+    task = find(TASKS, resolved.task.name, "task").build(resolved.task)
+    model = Seq2Seq(resolved, len(task.source), len(task.target))
+    print(to_toml(resolved))
+    print(f"# {sum(weights.numel() for weights in model.parameters()):,} parameters")
+
+
+@app.command(epilog="Example: pag train euler/pag --out runs/pag --set train.seed=1")
+def train(
+    recipe: RecipeName,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder; default: runs/RECIPE.")] = None,
+    overrides: Overrides = None,
+    resume: Annotated[str, typer.Option(help="auto: go on where the folder's run stopped; never: refuse to.")] = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="Devices, one process each.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    accelerator: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Train a recipe. Stopped or killed, the same command goes on exactly where the last checkpoint was."""
+    from pag.config import read_recipe
+
+    resolved = read_recipe(recipe, overrides or [])
+    if resume not in ("auto", "never"):
+        raise PagError(f"--resume must be auto or never, not {resume}")
+    from rich.console import Console
+
+    from pag.run import Machine, train_run
+
+    console = Console(stderr=True)
+    folder = out or Path("runs") / Path(recipe).with_suffix("")
+    outcome = train_run(resolved, folder, resume, Machine(accelerator, devices, nodes), console)
+    console.print(f"{outcome.reason}; run folder {outcome.folder}", highlight=False, soft_wrap=True)
+    if outcome.signal is not None:
+        console.print("stopped; the same command goes on from here", highlight=False)
+        raise typer.Exit(128 + outcome.signal)
+
+
+@app.command(epilog="Example: pag evaluate runs/quickstart --split test --beam 5")
+def evaluate(
+    run: RunFolder,
+    split: Split = "test",
+    beam: Beam = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first examples.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Score a trained model on its task's data."""
+    import json
+
+    import pag
+    from pag.evaluate import evaluate as scores_of
+
+    model = pag.load(run, device)
+    with _progress(f"evaluating {split}") as tick:
+        found = scores_of(model, split, beam, limit, tick)
+    if as_json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        shown = (
+            f"{value:.2%}"
+            if name in (*model.task.metrics, "replan_rate")
+            else f"{value:.4g}"
+            if isinstance(value, float)
+            else value
+        )
+        print(f"{name:22}{shown}")
+
+
+@app.command(epilog="Example: pag generate runs/quickstart --beam 5 < graphs.txt > circuits.txt")
+def generate(
+    run: RunFolder,
+    source: Annotated[
+        Path | None, typer.Argument(metavar="[INPUT]", help="Input lines; default: standard input.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output file; default: standard output.")] = None,
+    beam: Beam = None,
+    n_best: Annotated[int, typer.Option(min=1, help="Outputs per input; more than one implies --json.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with scores.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Alignments, plans, switches and commitments: .jsonl, .npz or .pharaoh.")
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(min=0, help="Power of the length that scores are divided by.")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(min=1, help="Longest output, in tokens.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1)] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw outputs instead of searching for the best.")] = False,
+    temperature: Annotated[float, typer.Option(help="For --sample.")] = 1.0,
+    top_k: Annotated[int, typer.Option(min=0, help="For --sample: only the k likeliest tokens.")] = 0,
+    top_p: Annotated[
+        float, typer.Option(min=0, max=1, help="For --sample: only the likeliest tokens that hold p.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="For --sample.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Outputs for input lines: one line out per line in, in order.
+
+    An empty line gives an empty line. A line that the model cannot take gives an empty line and a message on
+    standard error; the others are still done, and the exit code is 2. A line that is too long is cut, with a warning.
+    """
+    from contextlib import ExitStack
+
+    import pag
+    from pag.textio import RecordWriter, read_lines
+
+    model = pag.load(run, device)
+    options = model.options(
+        beam=beam, n_best=n_best, record=save is not None, max_length=max_length, length_penalty=length_penalty,
+        sample=sample, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        writer = stack.enter_context(RecordWriter(save)) if save else None
+        results = model.stream(read_lines(source), options, batch_size)
+        refused = _print_results(results, out, as_json or n_best > 1, writer)
+    if refused:
+        raise typer.Exit(2)
+
+
+def _print_results(results: Any, out: Path | None, as_json: bool, writer: Any) -> int:
+    """Print each result as it comes; how many inputs were refused."""
+    import json
+
+    from pag.textio import as_json as jsonable
+    from pag.textio import output_file
+
+    refused = 0
+    with output_file(out) as file:
+        for number, result in enumerate(results):
+            print(
+                json.dumps(jsonable(result, False), ensure_ascii=False) if as_json else result.text,
+                file=file,
+                flush=True,
+            )
+            if result.error or result.warning:
+                kind = "error" if result.error else "warning"
+                print(f"{kind}: line {number + 1}: {result.error or result.warning}", file=sys.stderr)
+                refused += bool(result.error)
+            if writer is not None:
+                writer.write(result)
+    return refused
+
+
+@app.command(epilog="Example: pag score runs/quickstart graphs.txt circuits.txt")
+def score(
+    run: RunFolder,
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Input lines.")],
+    target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Output lines to score, one per input.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with each token's.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Log-probabilities of given outputs (forced decoding), one per line."""
+    import json
+    from dataclasses import asdict
+
+    import pag
+    from pag.textio import strict_lines
+
+    model = pag.load(run, device)
+    for found in model.score(strict_lines(source), strict_lines(target)):
+        print(json.dumps(asdict(found), ensure_ascii=False) if as_json else f"{found.log_prob:.6f}")
+
+
+@plot.command("alignments", epilog="Example: pag plot alignments runs/quickstart --number 2 --out alignments.png")
+def plot_alignments(
+    run: RunFolder,
+    text: Annotated[str | None, typer.Option(help="Input to draw; default: the first of the split.")] = None,
+    split: Split = "test",
+    number: Annotated[int, typer.Option(min=1, help="Draw this many examples of the split.")] = 1,
+    beam: Beam = None,
+    out: Picture = None,
+    device: Device = "auto",
+) -> None:
+    """Heat maps of where the model looked, with a mark at each step that re-planned."""
+    from pag import plots
+
+    found = [(result.text, result.outputs[0]) for result in _drawn(run, text, split, number, beam, device)]
+    print(plots.alignments(found, out or Path(run) / "alignments.png"))
+
+
+@plot.command("plan", epilog="Example: pag plot plan runs/quickstart --out plan.png")
+def plot_plan(
+    run: RunFolder,
+    text: Annotated[str | None, typer.Option(help="Input to draw; default: the first of the split.")] = None,
+    split: Split = "test",
+    steps: Annotated[int, typer.Option(min=1, help="At most this many steps.")] = 16,
+    beam: Beam = None,
+    out: Picture = None,
+    device: Device = "auto",
+) -> None:
+    """The plan as a film strip: what the model means to look at, step by step, and where it re-planned."""
+    from pag import plots
+
+    [result] = _drawn(run, text, split, 1, beam, device)
+    print(plots.plan(result.outputs[0], out or Path(run) / "plan.png", result.text, steps))
+
+
+@plot.command("curves", epilog="Example: pag plot curves runs/baseline runs/pag --metric exact --out curves.png")
+def plot_curves(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Validation metrics; default: the loss and the monitored one.")
+    ] = None,
+    out: Picture = None,
+) -> None:
+    """Learning curves of several runs."""
+    from pag import plots
+    from pag.run import read_log, shown_metrics
+
+    found = [(run.name, read_log(run)) for run in runs]
+    print(plots.curves(found, shown_metrics(runs[0], found[0][1], metric), out or runs[0] / "curves.png"))
+
+
+@plot.command("mechanism", epilog="Example: pag plot mechanism --out mechanism.png")
+def plot_mechanism(out: Picture = None) -> None:
+    """Draw how planning attention works."""
+    from pag.figures import mechanism
+
+    print(mechanism(out or Path("mechanism.png")))
+
+
+def _drawn(run: str, text: str | None, split: str, number: int, beam: int | None, device: str) -> Any:
+    """Results with alignments for a given input or for the first of a split."""
+    import pag
+
+    model = pag.load(run, device)
+    inputs = [text] if text is not None else list(model.task.inputs(split)[:number])
+    results = model.generate(inputs, beam=beam, alignments=True)
+    if not all(result.outputs for result in results):
+        raise PagError("nothing to draw: the input is empty")
+    return results
+
+
+def _progress(title: str) -> Any:
+    """A progress bar on standard error; its value is called with how much is done, and of how much."""
+    from pag.runlog import ticking
+
+    return ticking(title)
+
+
+if __name__ == "__main__":
+    main()

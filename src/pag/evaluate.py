@@ -1,0 +1,48 @@
+"""Scores of a trained model on one split of its task's data."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pag.errors import DataError, nearest
+from pag.generator import Generator
+
+SPLITS = ("train", "valid", "test")
+
+
+def evaluate(
+    generator: Generator,
+    split: str = "test",
+    beam: int | None = None,
+    limit: int | None = None,
+    tick: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, Any]:
+    """Task metrics, loss and re-plan rate; `tick(done, total)` is called as outputs come."""
+    if split not in SPLITS:
+        raise DataError(f"unknown split '{split}'{nearest(split, SPLITS)}")
+    inputs = generator.task.inputs(split)[:limit]
+    references = generator.task.references(split)[:limit]
+    options = generator.options(beam=beam, record=True)
+    started, texts, switches = time.monotonic(), [], []
+    for result in generator.stream(inputs, options):
+        texts.append(result.text)
+        switches += [output.switch for output in result.outputs if output.switch is not None]
+        tick(len(texts), len(inputs))
+    seconds = time.monotonic() - started
+    scores = generator.score(inputs, references)
+    nll = -sum(score.log_prob for score in scores)
+    tokens = sum(len(score.log_probs) for score in scores)
+    found = {
+        "split": split,
+        "examples": len(inputs),
+        "beam": options.beam,
+        **generator.task.score(texts, inputs, references),
+        "loss": nll / len(inputs),
+        "perplexity": math.exp(min(700.0, nll / tokens)),
+    }
+    if switches:
+        found["replan_rate"] = float(np.concatenate(switches).mean())
+    return {**found, "sentences_per_second": len(inputs) / seconds}

@@ -1,0 +1,236 @@
+"""A trained model, ready to use: `pag.load(folder).generate(["…"])`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub import ModelHubMixin
+
+from pag.checkpoint import Checkpoint, locate, model_files, write_folder
+from pag.config import Recipe
+from pag.data.batch import Example
+from pag.errors import InputError, PagError
+from pag.losses import negative_log_likelihood
+from pag.model import Seq2Seq
+from pag.search import Hypothesis, Options, search
+from pag.tasks.base import Task
+from pag.text.vocabulary import END
+
+CHUNK = 16  # batches whose inputs are sorted by length together while streaming
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output, with what the model looked at where that was asked for. T counts the end symbol."""
+
+    text: str
+    score: float  # log-probability divided by length to the length penalty
+    log_prob: float
+    source: tuple[str, ...] = ()  # names of the source positions
+    tokens: tuple[str, ...] = ()  # names of the output positions
+    alignment: np.ndarray | None = None  # α [T, S]
+    plan: np.ndarray | None = None  # A [T, k, S], logits
+    gate: np.ndarray | None = None  # u [T, k, S]
+    switch: np.ndarray | None = None  # g [T]
+    commitment: np.ndarray | None = None  # c [T, k]
+
+    def pharaoh(self) -> str:
+        """`source-target` pairs of positions: each output token with where it looked most; ends left out."""
+        assert self.alignment is not None, "generate with alignments=True"
+        best = self.alignment[:-1, :-1].argmax(1) if self.alignment.shape[1] > 1 else []
+        return " ".join(f"{source}-{target}" for target, source in enumerate(best))
+
+
+@dataclass(frozen=True)
+class Result:
+    """All outputs for one input, best first; empty where the input was."""
+
+    outputs: tuple[Output, ...] = ()
+    warning: str = ""  # what was done to an input that did not fit
+    error: str = ""  # why an input was refused
+
+    @property
+    def text(self) -> str:
+        return self.outputs[0].text if self.outputs else ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A given output under the model."""
+
+    log_prob: float
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]  # of each token
+
+
+class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["planning-attention", "seq2seq"]):
+    """A model with its task and recipe. `pag.load` and `from_pretrained` make one."""
+
+    def __init__(self, recipe: Recipe, task: Task, model: Seq2Seq, device: str = "auto") -> None:
+        chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.recipe, self.task, self.device = recipe, task, torch.device(chosen)
+        self.model = model.to(self.device).eval()
+
+    def generate(
+        self,
+        inputs: str | Iterable[str],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        alignments: bool = False,
+        max_length: int | None = None,
+        length_penalty: float | None = None,
+        batch_size: int | None = None,
+        sample: bool = False,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+    ) -> list[Result]:
+        """Outputs for each input, in order. An input that cannot be used raises InputError."""
+        options = self.options(
+            beam=beam, n_best=n_best, record=alignments, max_length=max_length, length_penalty=length_penalty,
+            sample=sample, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+        )  # fmt: skip
+        results = list(self.stream([inputs] if isinstance(inputs, str) else inputs, options, batch_size))
+        for number, result in enumerate(results):
+            if result.error:
+                raise InputError(f"input {number + 1}: {result.error}")
+        return results
+
+    def options(self, **given: Any) -> Options:
+        """The recipe's search settings with what is given (and not None) in their place."""
+        settings = self.recipe.generate
+        base = Options(beam=settings.beam, length_penalty=settings.length_penalty, max_length=settings.max_length)
+        options = replace(base, **{name: value for name, value in given.items() if value is not None})
+        for name in ("beam", "n_best", "max_length", "temperature", "top_p"):
+            if getattr(options, name) <= 0:
+                raise InputError(f"{name} must be above 0, not {getattr(options, name)}")
+        return options
+
+    def stream(
+        self, inputs: Iterable[str | InputError], options: Options, batch_size: int | None = None
+    ) -> Iterator[Result]:
+        """Results in the order of the inputs, a few batches at a time. Bad inputs give a Result with an error."""
+        size = batch_size or self.recipe.generate.batch_size
+        numbered = enumerate(inputs)
+        while chunk := list(islice(numbered, CHUNK * size)):
+            ready = {number: self._encode(text) for number, text in chunk}
+            found = self._search({n: e for n, e in ready.items() if isinstance(e, _Ready)}, options, size)
+            for number, item in ready.items():
+                yield item if isinstance(item, Result) else found[number]
+
+    def score(self, inputs: Sequence[str], outputs: Sequence[str], batch_size: int | None = None) -> list[Score]:
+        """The log-probability of each given output after its input (forced decoding)."""
+        if len(inputs) != len(outputs):
+            raise InputError(f"{len(inputs)} inputs but {len(outputs)} outputs: there must be one of each per line")
+        size = batch_size or self.recipe.generate.batch_size
+        examples = [self._pair(n, i, o) for n, (i, o) in enumerate(zip(inputs, outputs, strict=True))]
+        order = sorted(range(len(examples)), key=lambda n: -len(examples[n].source))
+        scores: dict[int, Score] = {}
+        for at in range(0, len(order), size):
+            numbers = order[at : at + size]
+            scores |= dict(zip(numbers, self._forced([examples[n] for n in numbers]), strict=True))
+        return [scores[n] for n in range(len(examples))]
+
+    @torch.inference_mode()
+    def _forced(self, examples: list[Example]) -> list[Score]:
+        batch = self.task.collate(examples).to(self.device)
+        log_probs = -negative_log_likelihood(self.model(batch).log_probs, batch)
+        rows = log_probs.cpu().tolist()
+        return [self._score(example.target or (), row) for example, row in zip(examples, rows, strict=True)]
+
+    def _score(self, target: Sequence[int], row: list[float]) -> Score:
+        kept = tuple(row[: len(target)])
+        return Score(sum(kept), tuple(self.task.target_labels(target)), kept)
+
+    def _pair(self, number: int, text: str, output: str) -> Example:
+        try:
+            return replace(self.task.encode(text), target=self.task.encode_output(output))
+        except InputError as error:
+            raise InputError(f"line {number + 1}: {error}") from None
+
+    def _encode(self, text: str | InputError) -> "_Ready | Result":
+        if isinstance(text, InputError):
+            return Result(error=str(text))
+        if not text.strip():
+            return Result()
+        try:
+            example = self.task.encode(text)
+        except InputError as error:
+            return Result(error=str(error))
+        most = self.recipe.generate.max_source
+        if len(example.source) <= most:
+            return _Ready(example)
+        cut = replace(example, source=[*example.source[: most - 1], END])
+        return _Ready(cut, f"{len(example.source)} tokens are more than generate.max_source = {most}: cut")
+
+    def _search(self, ready: dict[int, "_Ready"], options: Options, size: int) -> dict[int, Result]:
+        order = sorted(ready, key=lambda number: -len(ready[number].example.source))
+        results: dict[int, Result] = {}
+        for at in range(0, len(order), size):
+            numbers = order[at : at + size]
+            batch = self.task.collate([ready[n].example for n in numbers]).to(self.device)
+            for number, found in zip(numbers, search(self.model, batch, options, numbers), strict=True):
+                item = ready[number]
+                results[number] = Result(tuple(self._output(item.example, h) for h in found), item.warning)
+        return results
+
+    def _output(self, example: Example, found: Hypothesis) -> Output:
+        record: dict[str, Any] = found.record or {}
+        return Output(
+            self.task.decode(found.ids),
+            found.score,
+            found.log_prob,
+            tuple(self.task.source_labels(example.source)),
+            tuple(self.task.target_labels(found.ids)),
+            **record,
+        )
+
+    # folders
+
+    @classmethod
+    def load(cls, run: str | Path, device: str = "auto") -> "Generator":
+        checkpoint = Checkpoint(locate(run))
+        task = checkpoint.task()
+        return cls(checkpoint.recipe, task, checkpoint.model(task), device)
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        write_into(save_directory, model_files(self.recipe, self.task, self.model.state_dict(), {}))
+
+    @classmethod
+    def _from_pretrained(
+        cls, *, model_id: str, revision: str | None = None, cache_dir: Any = None, force_download: bool = False,
+        local_files_only: bool = False, token: Any = None, **model_kwargs: Any,
+    ) -> "Generator":  # fmt: skip
+        if Path(model_id).is_dir():
+            return cls.load(model_id, **model_kwargs)
+        from huggingface_hub import snapshot_download
+
+        try:
+            folder = snapshot_download(
+                model_id, revision=revision, cache_dir=cache_dir, force_download=force_download,
+                local_files_only=local_files_only, token=token,
+            )  # fmt: skip
+        except Exception as error:
+            raise PagError(f"no folder and no model on the hub named {model_id}: {error}") from None
+        return cls.load(folder, **model_kwargs)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    example: Example
+    warning: str = ""
+
+
+def write_into(folder: Path, files: dict[str, bytes]) -> None:
+    """Write a checkpoint's files into a folder that may hold other things."""
+    whole = folder / "model.new"
+    write_folder(whole, files)
+    for path in whole.iterdir():
+        path.replace(folder / path.name)
+    whole.rmdir()

@@ -1,0 +1,154 @@
+"""Pictures: what the model looked at, what it planned to look at, and how it learned."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from pag.errors import InputError
+from pag.generator import Output
+
+REPLAN, FOLLOW = "#d1495b", "#30638e"
+COLOURS = ("#30638e", "#d1495b", "#3c887e", "#edae49", "#7d5ba6", "#5c5c5c", "#9c6644", "#2a9d8f")
+END_LABEL = "⏎"
+
+
+def save(figure: Any, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}")
+    figure.savefig(unfinished, dpi=130, bbox_inches="tight", format=path.suffix.lstrip(".") or "png")
+    plt.close(figure)
+    unfinished.replace(path)
+    return path
+
+
+def labels(names: Sequence[str]) -> list[str]:
+    """Axis labels: the end symbol as a sign, blanks made visible."""
+    return [END_LABEL if name == "<end>" else (name.replace(" ", "␣") or "∅") for name in names]
+
+
+def alignments(outputs: Sequence[tuple[str, Output]], path: Path) -> Path:
+    """Heat maps of α, source across, output down; a tick at each step that re-planned."""
+    heights = [max(1.6, 0.26 * len(output.tokens)) for _, output in outputs]
+    width = min(24.0, 2.0 + 0.21 * max(len(output.source) for _, output in outputs))
+    figure, rows = plt.subplots(
+        len(outputs), 1, figsize=(width, sum(heights) + 1.1 * len(outputs)), squeeze=False, height_ratios=heights
+    )
+    for axes, (title, output) in zip(rows[:, 0], outputs, strict=True):
+        _alignment(axes, title, output)
+    figure.tight_layout()
+    return save(figure, path)
+
+
+def _alignment(axes: Axes, title: str, output: Output) -> None:
+    assert output.alignment is not None
+    axes.imshow(output.alignment, aspect="auto", cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    _names(axes, output.source)
+    axes.set_yticks(range(len(output.tokens)), labels(output.tokens), fontsize=8)
+    axes.set_title(title, loc="left", fontsize=10)
+    if output.switch is None:
+        return
+    steps = np.flatnonzero(output.switch > 0)
+    axes.scatter(np.full(len(steps), -0.9), steps, marker=">", s=22, color=REPLAN, clip_on=False)
+    axes.set_xlim(-1.5, len(output.source) - 0.5)
+    rate = len(steps) / len(output.switch)
+    axes.set_title(
+        f"▸ re-planned at {len(steps)} of {len(output.switch)} steps ({rate:.0%})",
+        loc="right",
+        fontsize=9,
+        color=REPLAN,
+    )
+
+
+def _names(axes: Axes, names: Sequence[str]) -> None:
+    size = 8 if len(names) <= 60 else 6
+    axes.set_xticks(range(len(names)), labels(names), rotation=90, fontsize=size)
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def plan(output: Output, path: Path, title: str = "", most: int = 16) -> Path:
+    """The plan as a film strip: one frame per output step, k rows of intended attention in each.
+
+    The top row is what is attended to now, the rows below are meant for the next steps. A frame's edge
+    says whether the step made a new plan or followed the old one.
+    """
+    if output.plan is None or output.switch is None or output.commitment is None:
+        raise InputError("this model keeps no plan to draw: its attention is not 'pag' (try `pag plot alignments`)")
+    shown = min(most, len(output.tokens))
+    k, positions = output.plan.shape[1:]
+    size = (min(22.0, 4.0 + 0.2 * positions), 1.2 + shown * (0.35 + 0.085 * k))
+    widths = [max(10, positions), max(3, 0.6 * k)]
+    spaces = {"wspace": 0.03, "hspace": 0.45}
+    figure, frames = plt.subplots(shown, 2, squeeze=False, figsize=size, width_ratios=widths, gridspec_kw=spaces)
+    for t in range(shown):
+        _frame(frames[t, 0], output, t)
+        _commitment(frames[t, 1], output, t, last=t == shown - 1)
+    _names(frames[-1, 0], output.source)
+    for axes in frames[:-1, 0]:
+        axes.set_xticks([])
+    left = len(output.tokens) - shown
+    note = f"   ({left} more steps not shown)" if left else ""
+    figure.suptitle(f"{title}{note}", x=0.01, ha="left", fontsize=11)
+    frames[0, 0].set_title("what it means to look at, now (top row) and next", loc="left", fontsize=9)
+    frames[0, 1].set_title("commitment", loc="left", fontsize=9)
+    return save(figure, path)
+
+
+def _frame(axes: Axes, output: Output, t: int) -> None:
+    assert output.plan is not None and output.switch is not None
+    intended = np.exp(output.plan[t] - output.plan[t].max(-1, keepdims=True))
+    intended /= intended.sum(-1, keepdims=True)
+    axes.imshow(intended, aspect="auto", cmap="Purples", vmin=0, vmax=1, interpolation="nearest")
+    new = output.switch[t] > 0
+    axes.set_yticks([(len(intended) - 1) / 2], [f"{labels(output.tokens)[t]}  {'re-plan' if new else 'follow'}"])
+    axes.tick_params(length=0)
+    axes.yaxis.get_ticklabels()[0].set(color=REPLAN if new else FOLLOW, fontsize=9)
+    for side in axes.spines.values():
+        side.set(color=REPLAN if new else FOLLOW, linewidth=1.6)
+    axes.add_patch(Rectangle((-0.5, -0.5), intended.shape[1], 1, fill=False, edgecolor="black", linewidth=0.8))
+
+
+def _commitment(axes: Axes, output: Output, t: int, last: bool) -> None:
+    assert output.commitment is not None
+    values = output.commitment[t]
+    colours = [REPLAN if i == 0 else "#9aa5b1" for i in range(len(values))]
+    axes.bar(range(len(values)), values, color=colours)
+    axes.set_ylim(0, 1)
+    axes.set_yticks([])
+    axes.set_xticks(
+        range(len(values)) if last else [], [str(i) for i in range(len(values))] if last else [], fontsize=7
+    )
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def curves(runs: Sequence[tuple[str, list[dict[str, Any]]]], metrics: Sequence[str], path: Path) -> Path:
+    """One panel per validation metric, one line per run."""
+    figure, row = plt.subplots(1, len(metrics), figsize=(5.2 * len(metrics), 3.6), squeeze=False)
+    for axes, metric in zip(row[0], metrics, strict=True):
+        for colour, (name, events) in zip(_cycle(len(runs)), runs, strict=True):
+            points = [(e["update"], e[metric]) for e in events if e["kind"] == "valid" and metric in e]
+            if points:
+                axes.plot(
+                    *zip(*points, strict=True), label=name, color=colour, linewidth=1.6, marker="o", markersize=2.5
+                )
+        axes.set(xlabel="updates", title=metric)
+        axes.grid(alpha=0.25)
+        if metric in ("loss", "perplexity"):
+            axes.set_yscale("log")
+    row[0, 0].legend(fontsize=8, frameon=False)
+    figure.tight_layout()
+    return save(figure, path)
+
+
+def _cycle(count: int) -> list[str]:
+    return [COLOURS[i % len(COLOURS)] for i in range(count)]

@@ -1,0 +1,132 @@
+"""Lines in, lines and records out. Order is kept: one line out per line in."""
+
+import json
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self, TextIO
+
+import numpy as np
+
+from pag.errors import InputError
+from pag.generator import Output, Result
+
+RECORDS = ("alignment", "plan", "gate", "switch", "commitment")
+
+
+def read_lines(path: Path | None) -> Iterator[str | InputError]:
+    """Lines of a file or of standard input; one that is not UTF-8 comes as the error to report."""
+    if path is None:
+        yield from _lines(sys.stdin.buffer)
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    with file:
+        yield from _lines(file)
+
+
+def _lines(file: BinaryIO) -> Iterator[str | InputError]:
+    for line in file:
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            yield InputError(f"not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x}): convert the file first")
+
+
+def strict_lines(path: Path | None) -> list[str]:
+    """All lines, the first bad one refused."""
+    lines = []
+    for number, line in enumerate(read_lines(path)):
+        if isinstance(line, InputError):
+            raise InputError(f"{path or 'standard input'}, line {number + 1}: {line}")
+        lines.append(line)
+    return lines
+
+
+def as_json(result: Result, records: bool) -> dict[str, Any]:
+    """A result as JSON: its text, scores, all outputs, and what they looked at where recorded."""
+    line: dict[str, Any] = {"text": result.text, "outputs": [_output(output, records) for output in result.outputs]}
+    return line | {name: value for name in ("warning", "error") if (value := getattr(result, name))}
+
+
+def _output(output: Output, records: bool) -> dict[str, Any]:
+    line: dict[str, Any] = {"text": output.text, "score": output.score, "log_prob": output.log_prob}
+    if records:
+        line |= {"source": output.source, "tokens": output.tokens}
+        line |= {name: np.round(value, 5).tolist() for name, value in arrays(output).items()}
+    return line
+
+
+def arrays(output: Output) -> dict[str, np.ndarray]:
+    return {name: value for name in RECORDS if (value := getattr(output, name)) is not None}
+
+
+class RecordWriter:
+    """Alignments, plans, switches and commitments of every output, as `.jsonl`, `.npz` or `.pharaoh`."""
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix not in (".jsonl", ".npz", ".pharaoh"):
+            raise InputError(f"--save {path}: the name must end in .jsonl, .npz or .pharaoh")
+        self.path, self.unfinished = path, path.with_name(f"{path.name}.unfinished")
+        self.number = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = self.unfinished.open("wb")
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {(error.strerror or str(error)).lower()}") from None
+        self.zip = zipfile.ZipFile(self.file, "w", zipfile.ZIP_DEFLATED) if self.path.suffix == ".npz" else None
+        return self
+
+    def write(self, result: Result) -> None:
+        if self.zip is not None:
+            self._write_arrays(self.zip, result)
+        elif self.path.suffix == ".pharaoh":
+            self.file.write(((result.outputs[0].pharaoh() if result.outputs else "") + "\n").encode())
+        else:
+            self.file.write((json.dumps(as_json(result, records=True), ensure_ascii=False) + "\n").encode())
+        self.number += 1
+
+    def _write_arrays(self, archive: zipfile.ZipFile, result: Result) -> None:
+        """Members `line.output.name`, as in `0.0.alignment`."""
+        for rank, output in enumerate(result.outputs):
+            named = arrays(output) | {"source": np.array(output.source), "tokens": np.array(output.tokens)}
+            for name, value in named.items():
+                with archive.open(f"{self.number}.{rank}.{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, value, allow_pickle=False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.zip is not None:
+            self.zip.close()
+        self.file.close()
+        if kind is None:
+            self.unfinished.replace(self.path)
+        else:
+            self.unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def output_file(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that appears only when it is whole."""
+    if path is None:
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+        yield sys.stdout
+        return
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("w", encoding="utf-8") as file:
+            yield file
+        unfinished.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
