@@ -78,10 +78,14 @@ def draw(settings: EulerSettings, chance: np.random.Generator) -> Graph:
 
 
 def possible(settings: EulerSettings) -> int:
-    """How many different graphs there are: choices of names times orders of each cycle."""
+    """How many different graphs there are: choices of names times orders of each cycle.
+
+    Two cycles of one length are the same graph whichever of them is the circuit.
+    """
     n, m = settings.nodes, settings.distractors
+    names = math.comb(n + m, n) // (2 if n == m else 1)
     other = math.factorial(m - 1) // 2 if m else 1
-    return math.comb(n + m, n) * (math.factorial(n - 1) // 2) * other
+    return names * (math.factorial(n - 1) // 2) * other
 
 
 @cache
