@@ -22,7 +22,7 @@ from pag.data.batch import Example
 from pag.data.dataset import ListDataset
 from pag.errors import DataError, InputError
 from pag.tasks.base import Task, TaskSettings
-from pag.text.vocabulary import Vocabulary
+from pag.text.vocabulary import SPECIALS, Vocabulary
 
 EDGE, QUERY = "connected-to", "eulerian-circuit"
 SPLITS = ("test", "valid", "train")  # made in this order, so that the test set depends on nothing else
@@ -148,7 +148,7 @@ class EulerTask(Task):
     def encode_output(self, text: str) -> list[int]:
         symbols = text.split()
         for place, symbol in enumerate(symbols):
-            if symbol not in self.source:
+            if symbol not in self.source or symbol in SPECIALS:
                 known = f"'{EDGE}', '{QUERY}' and the nodes 1 to {self.settings.nodes + self.settings.distractors}"
                 raise InputError(f"symbol {place + 1}, '{symbol[:40]}', is not in the vocabulary ({known} are)")
         return self.source.encode(symbols)
