@@ -1,0 +1,129 @@
+"""The decoder's teacher-forced pass as one differentiable operation, in plain PyTorch.
+
+The same equations as `reference.py`, rearranged for speed: what does not depend on the loop is
+computed before it (`packing.py`), each step makes three products instead of a dozen, the wide tanh
+is recomputed in the backward pass instead of being kept for every step, and the weights'
+gradients are one product after the loop. Runs wherever PyTorch runs.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pag.attention.base import Memory
+from pag.decoder import Decoder
+from pag.ops.unroll import reference
+from pag.ops.unroll.looks import LOOKS
+from pag.ops.unroll.packing import Layout, Packed, Steps, describe, pack
+from pag.ops.unroll.parts import Cell, flat
+from pag.ops.unroll.reference import Trace
+
+
+def unroll(
+    decoder: Decoder,
+    tokens: Tensor,
+    memory: Memory,
+    noise: Tensor | None = None,
+    held: bool = False,
+    record: bool = False,
+) -> Trace:
+    """As `reference.unroll`. `record` asks for every step's plan and gate, which only a look at a
+    model needs: the reference pass gives them."""
+    if record:
+        return reference.unroll(decoder, tokens, memory, noise, held, record)
+    with torch.autocast(tokens.device.type, enabled=False):
+        layout, packed = describe(decoder, tokens, memory, held), pack(decoder, tokens, memory)
+        noise = None if noise is None else noise.transpose(0, 1).to(packed.upper.dtype)
+        steps = Steps(*Pass.apply(layout, packed.names(), memory.mask, noise, *packed.tensors()))
+    return steps.trace()
+
+
+class Pass(torch.autograd.Function):
+    """The loop as autograd sees it: one node."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, layout: Layout, names: list[str], mask: Tensor, noise: Tensor | None, *tensors: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        packed = Packed(**dict(zip(names, tensors, strict=True)))  # type: ignore[arg-type]
+        ctx.names, ctx.loop = names, Loop(layout, packed.map(Tensor.detach), mask, noise, any(ctx.needs_input_grad))
+        return ctx.loop.forward()
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
+        grads = ctx.loop.backward(Steps(*given))
+        return (None, None, None, None, *(grads.get(name) for name in ctx.names))
+
+
+class Loop:
+    """One pass over all steps, and back. t counts from 0: step t reads states [t] and writes [t + 1]."""
+
+    def __init__(self, layout: Layout, packed: Packed, mask: Tensor, noise: Tensor | None, keep: bool) -> None:
+        self.layout, self.packed = layout, packed
+        rows, steps, like = layout.rows, layout.steps, packed.upper
+        self.lower = like.new_empty(steps + 1, rows, layout.units)  # s'
+        self.upper = torch.empty_like(self.lower)  # s
+        self.context = like.new_zeros(steps + 1, rows, layout.annotations)  # ψ
+        self.lower[0], self.upper[0] = packed.lower, packed.upper
+        self.lower_cell = Cell(self.lower, packed.lower_input_norm, packed.lower_state_norm, keep)
+        self.upper_cell = Cell(self.upper, packed.upper_input_norm, packed.upper_state_norm, keep)
+        self.look = LOOKS[layout.kind](layout, packed, mask, noise, keep)
+        # Columns lie apart in a step's gradients but together in its products: both orders are kept.
+        self.down = [w.t().contiguous() for w in (packed.from_upper, packed.from_lower, packed.from_context)]
+
+    def forward(self) -> tuple[Tensor | None, ...]:
+        layout, packed = self.layout, self.packed
+        d, (from_upper, from_lower, from_context) = layout.units, self.down
+        low = torch.addmm(packed.from_lower_bias, self.lower[0], from_lower)
+        seen = self.context.new_zeros(layout.rows, from_context.shape[1])
+        for t in range(layout.steps):
+            up = torch.addmm(packed.from_upper_bias, self.upper[t], from_upper)
+            planner = (up if layout.plans_from == "upper" else low)[:, layout.planner :]
+            self.look.step(t, planner, seen[:, 6 * d :], self.context[t + 1])
+            seen = torch.mm(self.context[t + 1], from_context)
+            self.lower_cell.step(t, packed.token_lower[t] + seen[:, : 3 * d], low[:, 3 * d : 6 * d])
+            low = torch.addmm(packed.from_lower_bias, self.lower[t + 1], from_lower)
+            self.upper_cell.step(t, low[:, : 3 * d] + seen[:, 3 * d : 6 * d], up[:, : 3 * d])
+        decisions = self.look.decisions()
+        kept = [self.lower[1:], self.upper[1:], self.context[1:], self.look.alignment]
+        # Views would tie the outputs' graph to the buffers that the backward pass reads.
+        return (*(x.clone() for x in kept), *decisions)
+
+    def backward(self, given: Steps) -> dict[str, Tensor]:
+        layout, packed = self.layout, self.packed
+        d, steps = layout.units, layout.steps
+        d_up = self.upper.new_empty(steps, layout.rows, len(packed.from_upper))
+        d_low = self.upper.new_zeros(steps + 1, layout.rows, len(packed.from_lower))
+        d_seen = self.upper.new_zeros(steps + 1, layout.rows, len(packed.from_context))
+        d_context = torch.empty_like(given.context)
+        self.lower_cell.prepare()
+        self.upper_cell.prepare()
+        self.look.prepare(given)
+        d_upper, d_lower = given.upper[-1], torch.zeros_like(packed.lower)
+        for t in reversed(range(steps)):
+            d_upper = self.upper_cell.back(t, d_upper, d_low[t + 1, :, : 3 * d], d_up[t, :, : 3 * d])
+            d_seen[t + 1, :, 3 * d : 6 * d] = d_low[t + 1, :, : 3 * d]
+            d_lower = (d_lower + given.lower[t]).addmm_(d_low[t + 1], packed.from_lower)
+            d_lower = self.lower_cell.back(t, d_lower, d_seen[t + 1, :, : 3 * d], d_low[t, :, 3 * d : 6 * d])
+            torch.addmm(given.context[t], d_seen[t + 1], packed.from_context, out=d_context[t])
+            d_planner = (d_up if layout.plans_from == "upper" else d_low)[t, :, layout.planner :]
+            self.look.back(t, d_context[t], given.alignment[t], d_planner, d_seen[t, :, 6 * d :])
+            d_upper.addmm_(d_up[t], packed.from_upper)
+            if t > 0:
+                d_upper += given.upper[t - 1]
+        d_lower = d_lower.addmm(d_low[0], packed.from_lower)
+        return {
+            "annotations": torch.bmm(self.look.alignment.permute(1, 2, 0), d_context.transpose(0, 1)),
+            "token_lower": d_seen[1:, :, : 3 * d],
+            "lower": d_lower,
+            "upper": d_upper,
+            "from_upper": flat(d_up).t() @ flat(self.upper[:-1]),
+            "from_upper_bias": d_up.sum((0, 1)),
+            "from_lower": flat(d_low).t() @ flat(self.lower),
+            "from_lower_bias": d_low.sum((0, 1)),
+            "from_context": flat(d_seen).t() @ flat(self.context),
+            **self.look.gradients(),
+            **self.lower_cell.gradients("lower"),
+            **self.upper_cell.gradients("upper"),
+        }

@@ -1,0 +1,301 @@
+"""The three attentions of the fused pass: how each looks at step t, and its way back.
+
+The wide activations tanh(W_h h_j + W_y y + W_s s_{t-1} + …) [B, S, a] live in two buffers that
+every step overwrites; the way back computes them again.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pag.attention.commitment import FREED
+from pag.ops.unroll.decisions import Choices, Decisions, decide, pull
+from pag.ops.unroll.packing import Layout, Packed, Steps
+from pag.ops.unroll.parts import Norm, flat
+
+
+class Look:
+    """What the three share: keys plus what moves, tanh, and a masked softmax."""
+
+    def __init__(self, layout: Layout, packed: Packed, mask: Tensor, noise: Tensor | None, keep: bool) -> None:
+        self.layout, self.packed, self.noise, self.keep = layout, packed, noise, keep
+        self.rows, self.positions = layout.rows, layout.positions
+        like = packed.keys
+        self.alignment = like.new_empty(layout.steps, layout.rows, layout.positions)  # α
+        self.closed = torch.zeros_like(mask, dtype=like.dtype).masked_fill_(~mask, float("-inf"))
+        self.wide = torch.empty_like(like, memory_format=torch.contiguous_format)  # [B, S, a]
+        self.state_norm = Norm(packed.state_norm, keep)
+        self.moving = like.new_empty(layout.steps if keep else 1, layout.rows, layout.energy)
+
+    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
+        """Attend with the planner's products; `seen` are those of the last context. Fills `context`."""
+        raise NotImplementedError
+
+    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+        """Fills the gradients of the planner's products and of the last context's."""
+        raise NotImplementedError
+
+    def decisions(self) -> tuple[Tensor | None, ...]:
+        return None, None, None, None
+
+    def prepare(self, given: Steps) -> None:
+        self.d_moving = torch.empty_like(self.moving)  # also the gradient of W_y y
+
+    def gradients(self) -> dict[str, Tensor]:
+        found = {"token_energy": self.d_moving, "state_norm": self.state_norm.gradient()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def move(self, t: int, planner: Tensor) -> Tensor:
+        """W_y y + W_s s_{t-1} [B, a]."""
+        projected = self.state_norm.step(planner[:, : self.layout.energy])
+        return torch.add(self.packed.token_energy[t], projected, out=self.moving[t if self.keep else 0])
+
+    def attend(self, t: int, scores: Tensor, context: Tensor) -> None:
+        torch.softmax(scores, -1, out=self.alignment[t])
+        torch.bmm(self.alignment[t][:, None], self.packed.annotations, out=context[:, None])
+
+    def d_alignment(self, d_context: Tensor, d_alignment: Tensor) -> Tensor:
+        return torch.mul(self.packed.annotations, d_context[:, None]).sum(-1).add_(d_alignment)
+
+    def d_move(self, t: int, moving: Tensor, d_planner: Tensor) -> None:
+        self.d_moving[t] = moving
+        d_planner[:, : self.layout.energy] = self.state_norm.back(t, moving)
+
+
+class Score(Look):
+    """Plain attention: one score w·tanh(…) a position."""
+
+    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
+        self.attend(t, self.score(self.move(t, planner)), context)
+
+    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+        given = self.d_alignment(d_context, d_alignment)
+        self.d_score(t, softmax_back(given, self.alignment[t]), d_planner)
+
+    def prepare(self, given: Steps) -> None:
+        super().prepare(given)
+        self.d_head = torch.zeros_like(self.packed.head[0])
+        self.d_scores = torch.empty_like(self.alignment)
+        self.squares = torch.zeros_like(self.wide)
+
+    def gradients(self) -> dict[str, Tensor]:
+        d_keys = (self.d_scores.sum(0)[..., None] - self.squares) * self.packed.head[0]
+        return {"keys": d_keys, "head": self.d_head[None], **super().gradients()}
+
+    def score(self, moving: Tensor) -> Tensor:
+        torch.add(self.packed.keys, moving[:, None], out=self.wide).tanh_()
+        return torch.mv(flat(self.wide), self.packed.head[0]).view_as(self.closed).add_(self.closed)
+
+    def d_score(self, t: int, d_scores: Tensor, d_planner: Tensor) -> None:
+        """With h the tanh, d keys = d_score · w · (1 − h²): w and the 1 wait until after the loop."""
+        self.d_scores[t] = d_scores
+        torch.add(self.packed.keys, self.moving[t][:, None], out=self.wide).tanh_()
+        self.d_head.addmv_(flat(self.wide).t(), d_scores.reshape(-1))
+        self.wide.square_()
+        self.squares.addcmul_(self.wide, d_scores[..., None])
+        squared = torch.bmm(d_scores[:, None], self.wide)[:, 0]
+        self.d_move(t, (d_scores.sum(-1, keepdim=True) - squared) * self.packed.head[0], d_planner)
+
+
+class Committing(Look):
+    """What PAG and rPAG add: the commitment, of which the loop itself needs only the choice."""
+
+    def __init__(self, layout: Layout, packed: Packed, mask: Tensor, noise: Tensor | None, keep: bool) -> None:
+        super().__init__(layout, packed, mask, noise, keep)
+        like, steps, rows = packed.keys, layout.steps, layout.rows
+        self.logits = like.new_full((steps, rows, layout.k + 1), FREED)  # the last slot is what a shift brings in
+        self.choice = torch.empty(steps, rows, dtype=torch.long, device=like.device)
+        self.recompute = torch.ones(steps + 1, rows, dtype=torch.bool, device=like.device)
+        self.temperature = like.new_empty(steps, rows) if layout.learned else None
+        self.commitment_norm = Norm(packed.commitment_norm, keep)
+
+    def commit(self, t: int, planner: Tensor, seen: Tensor | None) -> Tensor:
+        """Choose a slot; True in the rows whose switch is on [B]."""
+        fresh = self.commitment_norm.step(planner[:, self.layout.commitment])
+        if seen is not None:
+            fresh = fresh + seen
+        logits = self.logits[t, :, :-1]
+        logits.copy_(fresh)
+        if t > 0:
+            torch.where(self.recompute[t][:, None], fresh, self.logits[t - 1, :, 1:], out=logits)
+        if self.temperature is not None:
+            self.temperature[t] = planner[:, self.layout.temperature]
+        torch.argmax(logits if self.noise is None else logits + self.noise[t], -1, out=self.choice[t])
+        torch.eq(self.choice[t], 0, out=self.recompute[t + 1])
+        return self.recompute[0] if t == 0 or self.layout.held else self.recompute[t + 1]
+
+    def choices(self) -> Choices:
+        return Choices(self.logits[..., :-1], self.choice, self.recompute[:-1], self.temperature)
+
+    def decisions(self) -> tuple[Tensor | None, ...]:
+        self.decided = decide(self.layout, self.choices(), self.noise)
+        return self.decided.switch.clone(), self.decided.soft.clone(), self.decided.penalised, self.decided.log_prob
+
+    def prepare(self, given: Steps) -> None:
+        super().prepare(given)
+        grads = Decisions(given.switch, given.soft, given.penalised, given.log_prob)  # type: ignore[arg-type]
+        self.pull = pull(self.layout, self.choices(), self.decided, self.noise, grads)
+        assert given.switch is not None
+        self.d_switch = given.switch
+        self.on = self.decided.switch > 0
+        self.carry: Tensor | None = None  # the gradient of l_t that step t + 1's shift brings back
+
+    def d_commit(self, t: int, d_switch: Tensor, d_planner: Tensor, d_seen: Tensor | None) -> None:
+        d_switch = (d_switch + self.d_switch[t])[:, None]
+        given = torch.addcmul(self.pull.logits[t], d_switch, self.pull.logits_through[t])
+        if self.carry is not None:
+            given[:, 1:] += self.carry[:, :-1]
+        shifted = ~self.recompute[t][:, None]
+        self.carry = given * shifted
+        given.masked_fill_(shifted, 0)
+        if d_seen is not None:
+            d_seen.copy_(given)
+        d_planner[:, self.layout.commitment] = self.commitment_norm.back(t, given)
+        if self.temperature is not None:
+            through = d_switch[:, 0] * self.pull.temperature_through[t]
+            torch.add(self.pull.temperature[t], through, out=d_planner[:, self.layout.temperature])
+
+    def gradients(self) -> dict[str, Tensor]:
+        gradient = self.commitment_norm.gradient()
+        return super().gradients() | ({} if gradient is None else {"commitment_norm": gradient})
+
+
+class Repeat(Committing, Score):
+    """rPAG: α_t is a fresh look where the switch is on, else α_{t-1}."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.fresh = torch.empty_like(self.alignment)
+
+    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
+        on = self.commit(t, planner, seen)[:, None]
+        torch.softmax(self.score(self.move(t, planner)), -1, out=self.fresh[t])
+        if t > 0:
+            torch.where(on, self.fresh[t], self.alignment[t - 1], out=self.alignment[t])
+        else:
+            self.alignment[t] = self.fresh[t]
+        torch.bmm(self.alignment[t][:, None], self.packed.annotations, out=context[:, None])
+
+    def prepare(self, given: Steps) -> None:
+        super().prepare(given)
+        self.repeated = torch.zeros_like(self.alignment[0])
+
+    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+        given = self.d_alignment(d_context, d_alignment).add_(self.repeated)
+        on = self.on[t][:, None]
+        difference = self.fresh[t] - self.alignment[t - 1] if t > 0 else self.fresh[t]
+        self.d_commit(t, (given * difference).sum(-1), d_planner, d_seen)
+        self.repeated = given * ~on
+        self.d_score(t, softmax_back(given * on, self.fresh[t]), d_planner)
+
+
+class Plan(Committing):
+    """PAG: k alignments planned ahead, kept position by position [B, S, k]."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        layout, packed = self.layout, self.packed
+        assert packed.read is not None and packed.summary is not None
+        self.kept = layout.steps if self.keep else 1
+        self.plan = packed.keys.new_ones(layout.steps + 1, self.rows, self.positions, layout.k)  # A
+        self.candidate = packed.keys.new_empty(self.kept, self.rows, self.positions, layout.k)  # Ā
+        self.gate = torch.empty_like(self.candidate)  # u
+        self.beta = packed.keys.new_empty(self.kept, self.rows * self.positions, len(packed.read))  # β
+        self.flat_keys = flat(packed.keys)
+        self.read, self.summary = packed.read.t().contiguous(), packed.summary.t().contiguous()
+        self.gate_norm, self.read_norm = Norm(packed.gate_norm, self.keep), Norm(packed.read_norm, self.keep)
+
+    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
+        packed, at = self.packed, t if self.keep else 0
+        assert packed.gate_keys is not None and packed.read_bias is not None and packed.head_bias is not None
+        on = self.commit(t, planner, None)[:, None, None]
+        read = torch.addmm(packed.read_bias, flat(self.plan[t]), self.read)
+        torch.tanh(self.read_norm.step(read), out=self.beta[at])
+        self.hide(at, self.move(t, planner))
+        torch.addmm(packed.head_bias, flat(self.wide), packed.head.t(), out=flat(self.candidate[at]))
+        moving = self.gate_norm.step(planner[:, self.layout.gate])
+        if self.layout.context_columns:
+            moving = moving + seen
+        torch.sigmoid(packed.gate_keys + moving[:, None], out=self.gate[at])
+        renewed = torch.lerp(self.plan[t], self.candidate[at], self.gate[at])
+        torch.where(on, renewed, follow(self.plan[t]), out=self.plan[t + 1])
+        self.attend(t, self.plan[t + 1, :, :, 0] + self.closed, context)
+
+    def hide(self, at: int, moving: Tensor) -> None:
+        """tanh(W_h h_j + W_y y + W_s s_{t-1} + W_β β_j) into `wide`."""
+        torch.addmm(self.flat_keys, self.beta[at], self.summary, out=flat(self.wide))
+        self.wide.add_(moving[:, None]).tanh_()
+
+    def prepare(self, given: Steps) -> None:
+        super().prepare(given)
+        before = self.plan[:-1]
+        difference = self.candidate - before
+        self.to_switch = torch.addcmul(before, self.gate, difference) - follow(before)
+        self.to_gate = difference * self.gate * (1 - self.gate)
+        self.d_plan = torch.zeros_like(self.plan[0])
+        self.d_candidate, self.d_gate = torch.empty_like(self.candidate), torch.empty_like(self.gate)
+        self.d_read = torch.empty_like(self.beta)
+        self.d_keys, self.d_wide = torch.zeros_like(self.wide), torch.empty_like(self.wide)
+        self.d_head, self.d_summary = torch.zeros_like(self.packed.head), torch.zeros_like(self.summary)
+
+    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+        packed, on = self.packed, self.on[t][:, None, None]
+        assert packed.read is not None
+        self.d_plan[..., 0] += softmax_back(self.d_alignment(d_context, d_alignment), self.alignment[t])
+        self.d_commit(t, (self.d_plan * self.to_switch[t]).sum((1, 2)), d_planner, None)
+        renewed = self.d_plan * on
+        torch.mul(renewed, self.gate[t], out=self.d_candidate[t])
+        torch.mul(renewed, self.to_gate[t], out=self.d_gate[t])
+        d_moving = self.d_gate[t].sum(1)
+        d_planner[:, self.layout.gate] = self.gate_norm.back(t, d_moving)
+        if self.layout.context_columns:
+            d_seen.copy_(d_moving)
+        d_beta = self.unhide(t, d_planner)
+        self.d_read[t] = self.read_norm.back(t, d_beta.mul_(1 - self.beta[t].square()))
+        followed = self.d_plan.masked_fill(on, 0)
+        self.d_plan = renewed - self.d_candidate[t]
+        self.d_plan[..., 1:] += followed[..., :-1]
+        flat(self.d_plan).addmm_(self.d_read[t], packed.read)
+
+    def unhide(self, t: int, d_planner: Tensor) -> Tensor:
+        """Back through `hide`: adds up the wide gradients, returns that of β."""
+        packed, given = self.packed, flat(self.d_candidate[t])
+        assert packed.summary is not None
+        self.hide(t, self.moving[t])
+        self.d_head.addmm_(given.t(), flat(self.wide))
+        torch.mm(given, packed.head, out=flat(self.d_wide))
+        torch.ops.aten.tanh_backward.grad_input(self.d_wide, self.wide, grad_input=self.d_wide)
+        self.d_keys += self.d_wide
+        self.d_summary.addmm_(self.beta[t].t(), flat(self.d_wide))
+        self.d_move(t, self.d_wide.sum(1), d_planner)
+        return torch.mm(flat(self.d_wide), packed.summary)
+
+    def gradients(self) -> dict[str, Tensor]:
+        found = {
+            "keys": self.d_keys,
+            "head": self.d_head,
+            "head_bias": self.d_candidate.sum((0, 1, 2)),
+            "gate_keys": self.d_gate.sum(0),
+            "read": flat(self.d_read).t() @ flat(self.plan[:-1]),
+            "read_bias": self.d_read.sum((0, 1)),
+            "summary": self.d_summary.t(),
+            "gate_norm": self.gate_norm.gradient(),
+            "read_norm": self.read_norm.gradient(),
+        }
+        return super().gradients() | {name: value for name, value in found.items() if value is not None}
+
+
+def follow(plan: Tensor) -> Tensor:
+    """ρ over the last dimension."""
+    followed = torch.zeros_like(plan)
+    followed[..., :-1] = plan[..., 1:]
+    return followed
+
+
+def softmax_back(given: Tensor, alignment: Tensor) -> Tensor:
+    product = given * alignment
+    return product.addcmul_(alignment, product.sum(-1, keepdim=True), value=-1)
+
+
+LOOKS: dict[str, type[Look]] = {"baseline": Score, "pag": Plan, "rpag": Repeat}

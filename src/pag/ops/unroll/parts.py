@@ -1,0 +1,104 @@
+"""The GRU layers and layer normalisations of the fused pass, each with its way back."""
+
+import torch
+from torch import Tensor
+
+EPSILON = 1e-5  # as in torch.nn.LayerNorm
+
+
+def flat(x: Tensor) -> Tensor:
+    """All but the last dimension as one."""
+    return x.reshape(-1, x.shape[-1])
+
+
+class Norm:
+    """Layer normalisation at every step, weight and bias [2, parts, size]; nothing where they are None.
+
+    Each part of the last dimension is normalised on its own. The gradients of weight and bias are
+    one sum after the loop.
+    """
+
+    def __init__(self, weights: Tensor | None, keep: bool) -> None:
+        self.weights, self.keep = weights, keep
+        self.saved: list[tuple[Tensor, Tensor]] = []  # normalised values and 1/deviation of each step
+        self.given: list[Tensor] = []  # in the order of the way back
+
+    def step(self, x: Tensor) -> Tensor:
+        if self.weights is None:
+            return x
+        parts = x.unflatten(-1, self.weights.shape[1:])
+        deviation, mean = torch.var_mean(parts, -1, correction=0, keepdim=True)
+        scale = deviation.add_(EPSILON).rsqrt_()
+        parts = (parts - mean).mul_(scale)
+        if self.keep:
+            self.saved.append((parts, scale))
+        return torch.addcmul(self.weights[1], parts, self.weights[0]).flatten(-2)
+
+    def back(self, t: int, given: Tensor) -> Tensor:
+        """The gradient of step t's input; steps come last to first."""
+        if self.weights is None:
+            return given
+        parts, scale = self.saved[t]
+        given = given.unflatten(-1, self.weights.shape[1:])
+        self.given.append(given.clone())
+        inner = given * self.weights[0]
+        along = (inner * parts).mean(-1, keepdim=True)
+        inner = (inner - inner.mean(-1, keepdim=True)).addcmul_(parts, along, value=-1)
+        return inner.mul_(scale).flatten(-2)
+
+    def gradient(self) -> Tensor | None:
+        """Of weight and bias [2, parts, size]."""
+        if self.weights is None:
+            return None
+        given = torch.stack(self.given[::-1])
+        parts = torch.stack([parts for parts, _ in self.saved])
+        every = tuple(range(given.dim() - 2))
+        self.given = []
+        return torch.stack([(given * parts).sum(every), given.sum(every)])
+
+
+class Cell:
+    """One GRU layer over all steps. Reads `states[t]`, writes `states[t + 1]`."""
+
+    def __init__(self, states: Tensor, input_norm: Tensor | None, state_norm: Tensor | None, keep: bool) -> None:
+        self.states, self.units, self.keep = states, states.shape[-1], keep
+        self.input_norm, self.state_norm = Norm(input_norm, keep), Norm(state_norm, keep)
+        self.gates: list[Tensor] = []  # reset and update [B, 2d]
+        self.candidates: list[Tensor] = []
+        self.projected: list[Tensor] = []  # what the reset gate multiplies
+
+    def step(self, t: int, inputs: Tensor, state: Tensor) -> None:
+        d = self.units
+        inputs, state = self.input_norm.step(inputs), self.state_norm.step(state)
+        gates = (inputs[:, : 2 * d] + state[:, : 2 * d]).sigmoid_()
+        candidate = torch.addcmul(inputs[:, 2 * d :], gates[:, :d], state[:, 2 * d :]).tanh_()
+        if self.keep:
+            self.gates.append(gates)
+            self.candidates.append(candidate)
+            self.projected.append(state[:, 2 * d :])
+        torch.lerp(candidate, self.states[t], gates[:, d:], out=self.states[t + 1])
+
+    def prepare(self) -> None:
+        """The factors of the way back, for all steps at once."""
+        d, candidate = self.units, torch.stack(self.candidates)
+        self.reset, self.update = torch.stack(self.gates).split(d, -1)
+        closed = 1 - self.update
+        to_update = (self.states[:-1] - candidate) * self.update * closed
+        to_candidate = closed * (1 - candidate.square())
+        self.outer = torch.stack([to_update, to_candidate], 2)  # [T, B, 2, d]
+        self.to_reset = torch.stack(self.projected) * self.reset * (1 - self.reset)
+
+    def back(self, t: int, given: Tensor, d_inputs: Tensor, d_state: Tensor) -> Tensor:
+        """Fills the gradients of step t's two projections; returns the one that goes straight to states[t]."""
+        d = self.units
+        into = torch.empty_like(d_inputs)
+        torch.mul(self.outer[t], given[:, None], out=into[:, d:].unflatten(-1, (2, d)))
+        torch.mul(into[:, 2 * d :], self.to_reset[t], out=into[:, :d])
+        d_inputs.copy_(self.input_norm.back(t, into))
+        torch.mul(into[:, 2 * d :], self.reset[t], out=into[:, 2 * d :])
+        d_state.copy_(self.state_norm.back(t, into))
+        return given * self.update[t]
+
+    def gradients(self, name: str) -> dict[str, Tensor]:
+        found = {f"{name}_input_norm": self.input_norm.gradient(), f"{name}_state_norm": self.state_norm.gradient()}
+        return {key: value for key, value in found.items() if value is not None}
