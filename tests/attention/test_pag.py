@@ -45,7 +45,7 @@ def follow(
 
 
 # Steps 2, 4 and 5 shift their commitment logits and never read the state.
-NEVER = [9.0, 9.0, 9.0]
+NEVER = [0.0, 0.0, 9.0]
 STATES = [[0.0, 5.0, 1.0], NEVER, [0.0, 1.0, 4.0], NEVER, NEVER, [3.0, 0.0, 0.0]]
 SWITCHES = [1, 1, 0, 0, 1, 1]
 PLANS = [

@@ -41,10 +41,10 @@ FIRST, LATER = weights(0.0, 1.0), weights(1.0, 1.6)
 # state, token, switch, alignment. ψ_1 = 0.731·atanh(½) = 0.4016 and so 6ψ_1 = 2.41.
 STEPS = [
     ([0.0, 3.0, 1.0], 0.0, 1, FIRST),  # recomputed with ψ_0 = 0: slot 1 wins, but the first step looks
-    ([9.0, 9.0, 9.0], 0.0, 1, FIRST),  # shifted to (3, 1, −10): looks
+    ([0.0, 0.0, 9.0], 0.0, 1, FIRST),  # shifted to (3, 1, −10): looks
     ([1.0, 0.0, 0.0], HALF, 0, FIRST),  # recomputed: (1, 0, 0 + 2.41): repeats, whatever the token
-    ([9.0, 9.0, 9.0], HALF, 0, FIRST),  # shifted to (0, 2.41, −10): repeats
-    ([9.0, 9.0, 9.0], HALF, 1, LATER),  # shifted to (2.41, −10, −10): looks
+    ([0.0, 0.0, 9.0], HALF, 0, FIRST),  # shifted to (0, 2.41, −10): repeats
+    ([0.0, 0.0, 9.0], HALF, 1, LATER),  # shifted to (2.41, −10, −10): looks
 ]
 
 
