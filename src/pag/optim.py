@@ -40,7 +40,7 @@ def learning_rate(settings: TrainSettings, update: int) -> float:
     return settings.lr * SCHEDULES[settings.schedule](update - settings.warmup, rest)
 
 
-def gradients(model: nn.Module) -> list[Tensor]:
+def all_gradients(model: nn.Module) -> list[Tensor]:
     """Every parameter's gradient, zeros where a parameter took no part."""
     for parameter in model.parameters():
         if parameter.grad is None:

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,21 +20,18 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from torch import Tensor
 
-from pag.chance import commitment_noise, seed_of
 from pag.checkpoint import TRAINING, WEIGHTS, Checkpoint, load_weights, model_files, pack, point, write_folder
 from pag.config import Recipe
 from pag.data.batch import Batch
 from pag.data.loader import Loaded, Loader
 from pag.data.sampler import Position, Sampler
 from pag.errors import RecipeError, RunError, nearest
-from pag.losses import losses
+from pag.gradients import Course, Gradients, Tally
 from pag.model import Seq2Seq
-from pag.optim import MovingAverage, build_optimizer, exchange, gradients, learning_rate
+from pag.optim import MovingAverage, all_gradients, build_optimizer, exchange, learning_rate
 from pag.runlog import Display, RunLog
 from pag.tasks.base import Task
 from pag.validate import Validation, validate
-
-OUT_OF_MEMORY = (torch.OutOfMemoryError,)
 
 
 @dataclass(frozen=True)
@@ -51,18 +48,6 @@ class Progress:
     first_loss: float | None = None  # of the first validation
     last_loss: float | None = None  # of the latest
     released: int | None = None  # the update at which the switch was let go
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Sums over one update and all processes."""
-
-    nll: float = 0.0
-    commitment: float = 0.0
-    switched: float = 0.0
-    tokens: float = 0.0
-    sentences: float = 0.0
-    stop: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,8 +70,12 @@ class Trainer:
         self.average = MovingAverage.of(self.model, self.settings.ema) if self.settings.ema else None
         self.progress = Progress()
         self.data = task.examples("train")
+        self.gradients = Gradients(fabric, recipe, self.model, self.data.lengths, self.say)
         self.signal: int | None = None
         self.direction = direction(task, self.settings.monitor)
+
+    def say(self, text: str) -> None:
+        self.display.say(text)
 
     # saving and going on
 
@@ -206,10 +195,12 @@ class Trainer:
     def update(self) -> tuple[Tally, float]:
         self.release()
         loaded = [next(self.loader) for _ in range(self.settings.accumulate)]
-        sums = self._gradients(loaded)
+        self.optimizer.zero_grad(set_to_none=True)
+        course = Course(self.progress.update, self.held, self.commitment_weight())
+        sums = self.gradients.of(loaded, course)
         sums[-1] = float(self.signal is not None)
         if self.fabric.world_size > 1:
-            sums = exchange(gradients(self.model), sums, self._add)
+            sums = exchange(all_gradients(self.model), sums, self._add)
         tally = Tally(*sums.tolist())
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf))
         if not math.isfinite(tally.nll) or not math.isfinite(norm):
@@ -228,64 +219,6 @@ class Trainer:
 
     def _add(self, tensor: Tensor) -> Tensor:
         return cast(Tensor, self.fabric.all_reduce(tensor, reduce_op="sum"))
-
-    def _gradients(self, loaded: list[Loaded]) -> Tensor:
-        """Gradients of this process's share. Out of memory: start the update again in halves."""
-        parts = 1
-        while True:
-            try:
-                self.optimizer.zero_grad(set_to_none=True)
-                sums = torch.zeros(len(fields(Tally)), device=self.fabric.device)
-                sentences = sum(len(item.numbers) for item in loaded)
-                for number, item in enumerate(loaded):
-                    self._accumulate(sums, item, number, sentences, parts)
-                return sums
-            except OUT_OF_MEMORY:
-                largest = max(len(item.batch.source) for item in loaded if item.batch is not None)
-                if parts >= largest:
-                    raise RunError(self._too_large()) from None
-                parts *= 2
-            torch.cuda.empty_cache()
-            self.display.say(f"out of memory at update {self.progress.update + 1}: the batch is done in {parts} parts")
-
-    def _too_large(self) -> str:
-        return (
-            f"out of memory at update {self.progress.update + 1} with a single sentence: "
-            "shorten the longest examples or make the model smaller"
-        )
-
-    def _accumulate(self, sums: Tensor, item: Loaded, number: int, sentences: int, parts: int) -> None:
-        """Add one batch's gradients to the model's and its numbers to `sums` (see Tally)."""
-        if item.batch is None:
-            return
-        noise = self._noise(item, number)
-        rank = self.fabric.global_rank
-        torch.manual_seed(seed_of(self.settings.seed, self.progress.update, number, rank))  # for dropout
-        batch = item.batch.to(self.fabric.device)
-        for rows in torch.arange(len(batch.source)).tensor_split(min(parts, len(batch.source))):
-            part = batch if parts == 1 else batch.select(rows)
-            self._backward(sums, part, None if noise is None else noise[rows.to(noise.device)], sentences)
-
-    def _noise(self, item: Loaded, number: int) -> Tensor | None:
-        """This process's rows of the noise that one process alone would draw for the whole batch."""
-        assert item.batch is not None and item.batch.target is not None
-        if not self.model.decoder.attention.plans:
-            return None
-        longest = int(self.data.lengths[item.numbers, 1].max())
-        where = (self.settings.seed, self.progress.update, number)
-        noise = commitment_noise(len(item.numbers), longest, self.recipe.attention.k, self.fabric.device, *where)
-        mine = noise[self.fabric.global_rank :: self.fabric.world_size]
-        return mine[:, : item.batch.target.shape[1]]
-
-    def _backward(self, sums: Tensor, batch: Batch, noise: Tensor | None, sentences: int) -> None:
-        with self.fabric.autocast():
-            forward = self.model(batch, noise, self.held)
-        loss = losses(forward, batch, self.recipe, self.commitment_weight())
-        (loss.total / sentences).backward()
-        mask, switch = batch.target_mask, forward.trace.glimpses.switch
-        switched = torch.zeros_like(loss.nll) if switch is None else (switch.detach() * mask).sum()
-        count = torch.full_like(loss.nll, len(batch.source))
-        sums[:5] += torch.stack([loss.nll, loss.commitment, switched, mask.sum(), count]).to(sums.dtype)
 
     def _not_finite(self, loaded: list[Loaded], tally: Tally) -> RunError:
         numbers = ", ".join(str(n) for item in loaded for n in item.numbers)

@@ -1,7 +1,8 @@
 """Examples of different lengths made into one batch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -25,6 +26,11 @@ class Batch(State):
     source_lengths: Tensor  # [B]
     target: Tensor | None = None  # [B, T], padded at the end
     target_lengths: Tensor | None = None  # [B]
+
+    def to(self, device: torch.device | str) -> Self:
+        """Lengths stay where they are: packing wants them on the host."""
+        moved = super().to(device)
+        return replace(moved, source_lengths=self.source_lengths, target_lengths=self.target_lengths)
 
     @property
     def source_mask(self) -> Tensor:

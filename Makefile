@@ -1,0 +1,44 @@
+# Every target sets up what it needs. `make` alone lists them.
+PYTHON ?= python3
+VENV = .venv
+BIN = $(VENV)/bin
+RUN = runs/quickstart
+
+.PHONY: help venv demo test lint docs clean
+
+help:
+	@echo "make demo   train a small planning model, score it, draw its alignments and its plan"
+	@echo "make test   lint, type-check and test"
+	@echo "make venv   only build $(VENV)"
+	@echo "make docs   regenerate docs/cli.md and the figures"
+	@echo "make clean  remove $(VENV), caches and the demo's run"
+
+venv: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pag needs Python 3.11 or newer: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+demo: venv
+	$(BIN)/pag train quickstart --out $(RUN)
+	@echo; echo "On 500 graphs it never saw:"
+	$(BIN)/pag evaluate $(RUN) --split test
+	@echo; echo "Where it looked, and what it planned:"
+	$(BIN)/pag plot alignments $(RUN) --number 2 --out $(RUN)/alignments.png
+	$(BIN)/pag plot plan $(RUN) --out $(RUN)/plan.png
+
+lint: venv
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest --numprocesses 2
+
+docs: venv
+	$(BIN)/python docs/make.py
+
+clean:
+	rm -rf $(VENV) $(RUN) .pytest_cache .mypy_cache .ruff_cache
