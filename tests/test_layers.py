@@ -101,3 +101,11 @@ def test_what_a_module_starts_from_survives_the_draw() -> None:
     assert attention.commitment.temperature.bias.item() == pytest.approx(-1.8)
     assert set(attention.read_norm.weight.tolist()) == {1.0}
     assert set(built.decoder.lower.input_norm.weight.flatten().tolist()) == {1.0}
+
+
+def test_an_embedding_is_drawn_with_deviation_one_as_its_fan_in_is_one() -> None:
+    table = nn.Embedding(500, 40)
+    initialise(table, "fan_in", torch.Generator().manual_seed(0))
+    assert float(table.weight.std()) == pytest.approx(1.0, abs=0.02)
+    initialise(table, 0.01, torch.Generator().manual_seed(0))
+    assert float(table.weight.std()) == pytest.approx(0.01, abs=0.0005)

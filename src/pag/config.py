@@ -5,21 +5,24 @@ An unknown key is an error that names the nearest known one; all errors are list
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pag.errors import RecipeError, nearest
 from pag.registry import ATTENTIONS, READOUTS, TASKS, find
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Settings(BaseModel):
     """A frozen section of a recipe; what it does not know is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
 
 class ModelSettings(Settings):
@@ -30,7 +33,7 @@ class ModelSettings(Settings):
     readout_size: int | None = Field(None, ge=1, description="units of the deep output; default: the embedding's")
     layer_norm: bool = Field(False, description="layer normalisation in decoder and planner")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the output layer")
-    init: Literal["fan_in"] | float = Field(
+    init: Literal["fan_in"] | Positive = Field(
         "fan_in", description="deviation of the initial weights: fan_in, or a number"
     )
 
@@ -48,26 +51,19 @@ class AttentionSettings(Settings):
     gate_context: bool = Field(True, description="the update gate also sees the last context (PAG)")
     gate_bias: float = Field(2.0, description="initial bias of the update gate; above 0 starts as the baseline (PAG)")
     plans_from: Literal["upper", "lower"] = Field("upper", description="which decoder layer's state plans")
-    temperature: Literal["learned"] | float = Field(
+    temperature: Literal["learned"] | Positive = Field(
         "learned", description="of the Gumbel-softmax: learned, or a number"
     )
     estimator: Literal["gumbel", "reinforce"] = Field("gumbel", description="how the discrete commitment is trained")
     hold_updates: int = Field(400, ge=0, description="updates during which the switch is held on")
     hold_until: float | None = Field(
-        None, gt=0, le=1, description="also hold until the validation loss is under this share of its first value"
+        None, gt=0, le=1, description="also hold until the validation loss is under this share of the untrained model's"
     )
 
     @field_validator("name")
     @classmethod
     def _known(cls, name: str) -> str:
         return _registered(name, ATTENTIONS, "attention")
-
-    @field_validator("temperature")
-    @classmethod
-    def _positive(cls, value: str | float) -> str | float:
-        if not isinstance(value, str) and value <= 0:
-            raise ValueError("must be 'learned' or a number above 0")
-        return value
 
 
 class LossSettings(Settings):
@@ -88,7 +84,7 @@ class TrainSettings(Settings):
     accumulate: int = Field(1, ge=1, description="batches whose gradients make one update")
     optimizer: Literal["adam", "adamw"] = "adam"
     lr: float = Field(2e-4, gt=0)
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Decay, Decay] = Field((0.9, 0.999), strict=False)
     weight_decay: float = Field(0.0, ge=0)
     clip: float = Field(5.0, ge=0, description="largest global gradient norm; 0 switches clipping off")
     schedule: Literal["constant", "linear", "cosine", "inverse_sqrt"] = Field(
@@ -98,7 +94,7 @@ class TrainSettings(Settings):
     ema: float = Field(0.0, ge=0, lt=1, description="decay of the moving average of the weights; 0 switches it off")
     seed: int = Field(0, ge=0)
     precision: Literal["float32", "bfloat16"] = "float32"
-    backend: Literal["auto", "reference"] = Field(
+    backend: Literal["auto", "reference", "fused"] = Field(
         "auto", description="how the decoder's teacher-forced pass is computed"
     )
     log_every: int = Field(20, ge=1, description="updates between lines of the log")
@@ -132,21 +128,6 @@ class Recipe(Settings):
     loss: LossSettings = LossSettings()
     train: TrainSettings = TrainSettings()
     generate: GenerateSettings = GenerateSettings()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _task_section(cls, values: Any) -> Any:
-        """The task's own settings are declared by the task."""
-        task = values.get("task") if isinstance(values, Mapping) else None
-        if not isinstance(task, Mapping) or not isinstance(task.get("name"), str):
-            raise ValueError("needs a section [task] with a name")
-        _registered(task["name"], TASKS, "task")
-        return values
-
-    @field_validator("task", mode="before")
-    @classmethod
-    def _task(cls, values: Any) -> Any:
-        return find(TASKS, values["name"], "task").Settings.model_validate(values)
 
     def flat(self) -> dict[str, Any]:
         """`{"attention.k": 10, …}`."""
@@ -188,13 +169,65 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def build_recipe(values: Mapping[str, Any], where: str) -> Recipe:
+    """A recipe from plain values, the task's section read by the task; every error is listed."""
+    problems: dict[str, str] = {}
+    task = _build_task(values.get("task"), problems)
     try:
-        return Recipe.model_validate(values)
+        recipe = Recipe.model_validate({**values, "task": task})
     except ValidationError as error:
-        problems = [
-            _problem(item["loc"], item["type"], item["msg"], item.get("input"), values) for item in error.errors()
-        ]
-        raise RecipeError(f"{where}: " + "; ".join(problems)) from None
+        _list(error, (), problems)
+    if problems:
+        raise RecipeError(f"{where}: " + "; ".join(problems.values()))
+    return recipe
+
+
+def _build_task(values: Any, problems: dict[str, str]) -> Any:
+    """The task's own settings, which the task declares."""
+    name = values.get("name") if isinstance(values, Mapping) else None
+    if not isinstance(name, str):
+        problems["task"] = "needs a section [task] with a name"
+    elif name not in TASKS:
+        problems["task.name"] = f"'task.name' unknown task '{name}'{nearest(name, TASKS)}"
+    else:
+        try:
+            return find(TASKS, name, "task").Settings.model_validate(values)
+        except ValidationError as error:
+            _list(error, ("task",), problems, find(TASKS, name, "task").Settings)
+    return None
+
+
+def _list(
+    error: ValidationError, prefix: tuple[str, ...], problems: dict[str, str], root: type[Settings] | None = None
+) -> None:
+    """One phrase per key: what is wrong, and what would be right. Alternatives of one key are joined."""
+    for item in error.errors():
+        path = [str(part) for part in item["loc"] if not _names_a_type(part)]
+        key = ".".join([*prefix, *path]) or "recipe"
+        if item["type"] == "extra_forbidden":
+            known = (root or _section(path[:-1])).model_fields
+            problems[key] = f"unknown key '{key}'{nearest(path[-1], known)}"
+            continue
+        message = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if key in problems:
+            problems[key] = problems[key].replace(_shown(item["input"]), "") + f" or {message}" + _shown(item["input"])
+        else:
+            shown = "" if "unknown" in message else _shown(item["input"])
+            problems[key] = f"'{key}' {message}{shown}"
+
+
+def _names_a_type(part: int | str) -> bool:
+    """Does this part of an error's place name one alternative of a union?"""
+    return isinstance(part, str) and (part in ("float", "int") or part.startswith(("literal[", "constrained-")))
+
+
+def _shown(value: Any) -> str:
+    return f", not {value!r}" if isinstance(value, str | int | float | bool) else ""
+
+
+def _section(path: Sequence[str]) -> type[Settings]:
+    kind = Recipe.model_fields[path[0]].annotation if path else Recipe
+    assert isinstance(kind, type) and issubclass(kind, Settings)
+    return kind
 
 
 def _parse(file: Path) -> dict[str, Any]:
@@ -219,29 +252,6 @@ def _override(values: dict[str, Any], text: str) -> None:
         if not isinstance(values, dict):
             raise RecipeError(f"--set {text}: '{key}' is a value, not a section")
     values[keys[-1]] = None if parsed == "none" else parsed
-
-
-def _problem(loc: Iterable[int | str], kind: str, message: str, value: Any, values: Mapping[str, Any]) -> str:
-    """One error in one phrase: the key, what is wrong, what would be right."""
-    path = [str(part) for part in loc if part not in ("float", "int") and not str(part).startswith("literal[")]
-    key = ".".join(path) or "recipe"
-    if kind == "extra_forbidden":
-        return f"unknown key '{key}'{nearest(path[-1], _known_keys(path[:-1], values))}"
-    if kind == "missing":
-        return f"'{key}' is missing"
-    message = message.removeprefix("Value error, ").removeprefix("Input ")
-    shown = f", not {value!r}" if isinstance(value, str | int | float | bool) and "unknown" not in message else ""
-    return f"'{key}' {message}{shown}"
-
-
-def _known_keys(path: Sequence[str], values: Mapping[str, Any]) -> list[str]:
-    """The keys that the section at `path` takes."""
-    if not path:
-        return list(Recipe.model_fields)
-    if path[0] == "task":
-        return list(find(TASKS, values["task"]["name"], "task").Settings.model_fields)
-    section = Recipe.model_fields[path[0]].annotation
-    return list(section.model_fields) if isinstance(section, type) and issubclass(section, Settings) else []
 
 
 def to_toml(recipe: Recipe) -> str:

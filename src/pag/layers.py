@@ -54,6 +54,7 @@ class GateNorm(nn.Module):
 def initialise(model: nn.Module, scale: float | str, generator: torch.Generator) -> None:
     """Draw every weight: normal with deviation 1/√fan-in ("fan_in") or a fixed `scale`; biases zero.
 
+    An embedding looks one row up, so its fan-in is 1.
     Afterwards each module with a `reset` method sets the biases it starts from.
     """
     for module in model.modules():
@@ -63,7 +64,8 @@ def initialise(model: nn.Module, scale: float | str, generator: torch.Generator)
             if weight.dim() < 2:
                 nn.init.zeros_(weight)
             else:
-                deviation = 1 / math.sqrt(weight.shape[-1]) if scale == "fan_in" else float(scale)
+                fan_in = 1 if isinstance(module, nn.Embedding) else weight.shape[-1]
+                deviation = 1 / math.sqrt(fan_in) if scale == "fan_in" else float(scale)
                 nn.init.normal_(weight, 0.0, deviation, generator=generator)
     for module in model.modules():
         reset = getattr(module, "reset", None)

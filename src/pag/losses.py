@@ -21,8 +21,13 @@ class Losses(State):
     commitment: Tensor  # the unweighted commitment loss
 
 
-def losses(forward: Forward, batch: Batch, recipe: Recipe, commitment_weight: float) -> Losses:
-    """Sums over the batch's sentences; the caller divides by how many make an update."""
+def losses(
+    forward: Forward, batch: Batch, recipe: Recipe, commitment_weight: float = 0.0, held: bool = False
+) -> Losses:
+    """Sums over the batch's sentences; the caller divides by how many make an update.
+
+    While the switch is held no choice has an effect, so there is nothing to reinforce.
+    """
     mask = batch.target_mask
     token_nll = negative_log_likelihood(forward.log_probs, batch) * mask  # [B, T]
     nll = token_nll.sum()
@@ -32,7 +37,7 @@ def losses(forward: Forward, batch: Batch, recipe: Recipe, commitment_weight: fl
     if glimpses.penalised is not None:
         commitment = commitment_loss(glimpses.penalised, mask).sum()
         total = total + commitment_weight * commitment
-        if recipe.attention.estimator == "reinforce":
+        if recipe.attention.estimator == "reinforce" and not held:
             total = total + recipe.loss.reinforce * policy_loss(glimpses, token_nll, mask)
     return Losses(total, nll.detach(), commitment.detach())
 

@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 
 from pag.errors import InputError
@@ -53,6 +54,7 @@ def _alignment(axes: Axes, title: str, output: Output) -> None:
     _names(axes, output.source)
     axes.set_yticks(range(len(output.tokens)), labels(output.tokens), fontsize=8)
     axes.set_title(title, loc="left", fontsize=10)
+    axes.spines[:].set_visible(False)
     if output.switch is None:
         return
     steps = np.flatnonzero(output.switch > 0)
@@ -71,8 +73,6 @@ def _names(axes: Axes, names: Sequence[str]) -> None:
     size = 8 if len(names) <= 60 else 6
     axes.set_xticks(range(len(names)), labels(names), rotation=90, fontsize=size)
     axes.tick_params(length=0)
-    for side in axes.spines.values():
-        side.set_visible(False)
 
 
 def plan(output: Output, path: Path, title: str = "", most: int = 16) -> Path:
@@ -89,31 +89,33 @@ def plan(output: Output, path: Path, title: str = "", most: int = 16) -> Path:
     widths = [max(10, positions), max(3, 0.6 * k)]
     spaces = {"wspace": 0.03, "hspace": 0.45}
     figure, frames = plt.subplots(shown, 2, squeeze=False, figsize=size, width_ratios=widths, gridspec_kw=spaces)
+    intended = softmax(output.plan[:shown])
+    shade = PowerNorm(0.5, 0, float(intended.max()))  # so that faint intentions show too
     for t in range(shown):
-        _frame(frames[t, 0], output, t)
+        _frame(frames[t, 0], intended[t], shade, labels(output.tokens)[t], output.switch[t] > 0)
         _commitment(frames[t, 1], output, t, last=t == shown - 1)
     _names(frames[-1, 0], output.source)
     for axes in frames[:-1, 0]:
         axes.set_xticks([])
     left = len(output.tokens) - shown
     note = f"   ({left} more steps not shown)" if left else ""
-    figure.suptitle(f"{title}{note}", x=0.01, ha="left", fontsize=11)
-    frames[0, 0].set_title("what it means to look at, now (top row) and next", loc="left", fontsize=9)
+    lines = [title + note, "what it means to look at, now (top row) and next"] if title else ["now (top row) and next"]
+    frames[0, 0].set_title("\n".join(lines), loc="left", fontsize=10)
     frames[0, 1].set_title("commitment", loc="left", fontsize=9)
     return save(figure, path)
 
 
-def _frame(axes: Axes, output: Output, t: int) -> None:
-    assert output.plan is not None and output.switch is not None
-    intended = np.exp(output.plan[t] - output.plan[t].max(-1, keepdims=True))
-    intended /= intended.sum(-1, keepdims=True)
-    axes.imshow(intended, aspect="auto", cmap="Purples", vmin=0, vmax=1, interpolation="nearest")
-    new = output.switch[t] > 0
-    axes.set_yticks([(len(intended) - 1) / 2], [f"{labels(output.tokens)[t]}  {'re-plan' if new else 'follow'}"])
+def softmax(logits: np.ndarray) -> np.ndarray:
+    exponent = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponent / exponent.sum(-1, keepdims=True)
+
+
+def _frame(axes: Axes, intended: np.ndarray, shade: PowerNorm, token: str, new: bool) -> None:
+    axes.imshow(intended, aspect="auto", cmap="Purples", norm=shade, interpolation="nearest")
+    axes.set_yticks([(len(intended) - 1) / 2], [f"{token}  {'re-plan' if new else 'follow'}"])
     axes.tick_params(length=0)
     axes.yaxis.get_ticklabels()[0].set(color=REPLAN if new else FOLLOW, fontsize=9)
-    for side in axes.spines.values():
-        side.set(color=REPLAN if new else FOLLOW, linewidth=1.6)
+    axes.spines[:].set(color=REPLAN if new else FOLLOW, linewidth=1.6)
     axes.add_patch(Rectangle((-0.5, -0.5), intended.shape[1], 1, fill=False, edgecolor="black", linewidth=0.8))
 
 

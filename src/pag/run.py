@@ -19,6 +19,7 @@ from pag.checkpoint import Checkpoint, cannot_write, to_json, write_atomically
 from pag.config import Recipe
 from pag.errors import CheckpointError, RunError, nearest
 from pag.model import Seq2Seq
+from pag.ops.unroll import choose
 from pag.registry import TASKS, find
 from pag.train import Trainer
 
@@ -54,10 +55,11 @@ def train_run(recipe: Recipe, folder: Path, resume: str, machine: Machine, conso
         task = find(TASKS, recipe.task.name, "task").build(recipe.task)
         model = Seq2Seq(recipe, len(task.source), len(task.target))
         trainer = Trainer(fabric, recipe, task, model, folder, console)
+        model.unroll, backend = choose(recipe.train.backend, fabric.device, model.decoder)
         last = folder / "checkpoints" / "last"
         if last.exists():
             resume_from(trainer, last, resume, recipe)
-        _announce(trainer, fabric, console)
+        _announce(trainer, fabric, backend, console)
         if fabric.is_global_zero:
             write_atomically(folder / "recipe.json", to_json(recipe.model_dump(mode="json")))
         fabric.barrier()
@@ -138,13 +140,13 @@ def resume_from(trainer: Trainer, last: Path, resume: str, recipe: Recipe) -> No
     trainer.load(checkpoint)
 
 
-def _announce(trainer: Trainer, fabric: Fabric, console: Console) -> None:
+def _announce(trainer: Trainer, fabric: Fabric, backend: str, console: Console) -> None:
     recipe, model = trainer.recipe, trainer.model
     count = sum(parameter.numel() for parameter in model.parameters())
     where = f"{fabric.world_size} × {fabric.device.type}" if fabric.world_size > 1 else fabric.device.type
     console.print(
         f"{recipe.attention.name} on {recipe.task.name}: {count:,} parameters, {len(trainer.data):,} training "
-        f"examples, {where}, {recipe.train.precision}, run folder {trainer.folder}",
+        f"examples, {where}, {recipe.train.precision}, run folder {trainer.folder}\ndecoder pass: {backend}",
         highlight=False,
         soft_wrap=True,
     )

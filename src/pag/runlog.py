@@ -20,7 +20,7 @@ class RunLog:
     """`log.jsonl` and `tensorboard/` of a run folder."""
 
     def __init__(self, folder: Path, update: int) -> None:
-        """Lines past `update` (written after the checkpoint that is resumed) are dropped."""
+        """Lines past `update` (written after the checkpoint that is resumed) are dropped; −1 drops all."""
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = folder / "log.jsonl"

@@ -22,7 +22,9 @@ class State:
         return self.map(lambda x: x.index_select(0, rows.to(x.device)))
 
     def to(self, device: torch.device | str) -> Self:
-        return self.map(lambda x: x.to(device, non_blocking=True))
+        """To a GPU without waiting; back from one only when everything has arrived."""
+        ahead = torch.device(device).type != "cpu"
+        return self.map(lambda x: x.to(device, non_blocking=ahead))
 
 
 def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:

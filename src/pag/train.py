@@ -31,7 +31,7 @@ from pag.model import Seq2Seq
 from pag.optim import MovingAverage, all_gradients, build_optimizer, exchange, learning_rate
 from pag.runlog import Display, RunLog
 from pag.tasks.base import Task
-from pag.validate import Validation, validate
+from pag.validate import Validation, untrained, validate
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Progress:
     best: float | None = None
     best_update: int = 0
     stale: int = 0  # validations since the best
-    first_loss: float | None = None  # of the first validation
-    last_loss: float | None = None  # of the latest
+    first_loss: float | None = None  # validation loss of the untrained model
+    last_loss: float | None = None  # of the latest validation
     released: int | None = None  # the update at which the switch was let go
 
 
@@ -130,6 +130,8 @@ class Trainer:
         ):
             self.clock = time.monotonic() - self.progress.seconds
             self.recent = Recent(time.monotonic())
+            if self.progress.first_loss is None:
+                self._first_validation()
             reason = self._over()
             while not reason:
                 tally, norm = self.update()
@@ -261,6 +263,15 @@ class Trainer:
         if self.fabric.is_global_zero:
             self.display.show(progress.update, shown)
 
+    def _first_validation(self) -> None:
+        """The loss of the untrained model: where curves start, and what attention.hold_until is a share of."""
+        values: dict[str, float] = {}
+        if self.fabric.is_global_zero:
+            values = untrained(self.model, self.task, self.recipe, self.fabric)
+            if self.log:
+                self.log.write("valid", 0, dict(values))
+        self.progress = replace(self.progress, first_loss=self.fabric.broadcast(values)["loss"])
+
     def _validate(self) -> bool:
         """Validate on the first process, tell the others; is this the best so far?"""
         found = None
@@ -273,8 +284,7 @@ class Trainer:
         assert value is not None
         progress = self.progress
         better = progress.best is None or (value - progress.best) * self.direction > 0
-        first = progress.first_loss if progress.first_loss is not None else values["loss"]
-        self.progress = replace(progress, first_loss=first, last_loss=values["loss"], stale=progress.stale + 1)
+        self.progress = replace(progress, last_loss=values["loss"], stale=progress.stale + 1)
         if better:
             self.progress = replace(self.progress, best=value, best_update=progress.update, stale=0)
         return better
@@ -320,7 +330,7 @@ class Trainer:
 
     @contextmanager
     def _log(self) -> Iterator[None]:
-        self.log = RunLog(self.folder, self.progress.update) if self.fabric.is_global_zero else None
+        self.log = RunLog(self.folder, self.progress.update or -1) if self.fabric.is_global_zero else None
         try:
             yield
         finally:

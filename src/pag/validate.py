@@ -46,6 +46,15 @@ def validate(model: Seq2Seq, task: Task, recipe: Recipe, fabric: Fabric, held: b
         model.train()
 
 
+@torch.no_grad()
+def untrained(model: Seq2Seq, task: Task, recipe: Recipe, fabric: Fabric) -> dict[str, float]:
+    """Loss and perplexity before the first update."""
+    model.eval()
+    values, _ = teacher_forced(model, task, task.examples("valid"), recipe, fabric, held=True)
+    model.train()
+    return {name: values[name] for name in ("loss", "perplexity")}
+
+
 def teacher_forced(
     model: Seq2Seq, task: Task, data: Dataset, recipe: Recipe, fabric: Fabric, held: bool
 ) -> tuple[dict[str, float], list[int]]:
@@ -57,7 +66,7 @@ def teacher_forced(
         batch, first = cpu.to(fabric.device), not tokens
         with fabric.autocast():
             forward = model(batch, None, held, record=first)
-        nll += float(losses(forward, batch, recipe, 0.0).nll)
+        nll += float(losses(forward, batch, recipe).nll)
         tokens += float(batch.target_mask.sum())
         if first:
             glimpses = forward.trace.glimpses

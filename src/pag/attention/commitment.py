@@ -44,8 +44,10 @@ class CommitmentPlan(nn.Module):
         self.state = nn.Linear(state, self.k)
         self.state_norm = norm(self.k, layer_norm)
         self.context = nn.Linear(context, self.k, bias=False) if context else None
-        self.temperature = nn.Linear(state, 1) if settings.temperature == "learned" else None
+        learned = settings.temperature == "learned" and self.estimator == "gumbel"
+        self.temperature = nn.Linear(state, 1) if learned else None
         self.fixed = 1.0 if settings.temperature == "learned" else 1.0 / float(settings.temperature)
+        self.reset()
 
     def reset(self) -> None:
         if self.temperature is not None:

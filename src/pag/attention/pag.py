@@ -43,6 +43,7 @@ class PlanningAttention(Attention[Plan]):
         self.gate_state = nn.Linear(state, k, bias=False)  # W_us
         self.gate_norm = norm(k, layer_norm)
         self.gate_context = nn.Linear(annotations, k, bias=False) if self.settings.gate_context else None  # W_uψ
+        self.reset()
 
     def reset(self) -> None:
         """The gate starts open, so that the untrained model takes its candidate, as the baseline does."""
