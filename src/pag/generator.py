@@ -203,22 +203,20 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         write_into(save_directory, model_files(self.recipe, self.task, self.model.state_dict(), {}))
 
     @classmethod
-    def _from_pretrained(
-        cls, *, model_id: str, revision: str | None = None, cache_dir: Any = None, force_download: bool = False,
-        local_files_only: bool = False, token: Any = None, **model_kwargs: Any,
-    ) -> "Generator":  # fmt: skip
-        if Path(model_id).is_dir():
-            return cls.load(model_id, **model_kwargs)
+    def from_pretrained(  # the mixin's would read its own meaning into our config.json
+        cls, pretrained_model_name_or_path: str | Path, *, device: str = "auto", **hub: Any
+    ) -> "Generator":
+        """A folder, or a model on the Hugging Face hub; `hub` takes revision, token, cache_dir, local_files_only …"""
+        if Path(pretrained_model_name_or_path).is_dir():
+            return cls.load(pretrained_model_name_or_path, device)
         from huggingface_hub import snapshot_download
 
         try:
-            folder = snapshot_download(
-                model_id, revision=revision, cache_dir=cache_dir, force_download=force_download,
-                local_files_only=local_files_only, token=token,
-            )  # fmt: skip
+            folder = snapshot_download(str(pretrained_model_name_or_path), **hub)
         except Exception as error:
-            raise PagError(f"no folder and no model on the hub named {model_id}: {error}") from None
-        return cls.load(folder, **model_kwargs)
+            name = pretrained_model_name_or_path
+            raise PagError(f"no folder and no model on the hub named {name}: {error}") from None
+        return cls.load(folder, device)
 
 
 @dataclass(frozen=True)

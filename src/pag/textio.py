@@ -128,5 +128,3 @@ def output_file(path: Path | None) -> Iterator[TextIO]:
         unfinished.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
