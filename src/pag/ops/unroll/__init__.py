@@ -1,6 +1,7 @@
 """The decoder's whole teacher-forced pass: the plain loop, and faster ones that equal it."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import torch
 
@@ -26,4 +27,16 @@ def choose(backend: str, device: torch.device | str, decoder: Decoder) -> tuple[
         if backend == "fused":
             raise PagError(f"backend 'fused': {reason}; use 'auto' or 'reference'")
         return reference.unroll, f"reference: a plain PyTorch loop, since {reason}"
-    return fused.unroll, "fused: one PyTorch operation, gradients by hand"
+    if torch.device(device).type != "cuda":
+        return fused.unroll, "fused: one PyTorch operation, gradients by hand"
+    return on_gpu(backend)
+
+
+def on_gpu(backend: str) -> tuple[Unroll, str]:
+    if find_spec("triton") is not None:
+        from pag.ops.unroll import kernel
+
+        return kernel.unroll, "fused: Triton kernels in CUDA graphs"
+    if backend == "fused":
+        raise PagError("backend 'fused' on a GPU needs Triton, which is not installed: pip install triton")
+    return fused.unroll, "fused: one PyTorch operation, gradients by hand; no Triton kernels, since it is not installed"

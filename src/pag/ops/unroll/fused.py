@@ -18,6 +18,7 @@ from pag.ops.unroll.looks import LOOKS
 from pag.ops.unroll.packing import Layout, Packed, Steps, describe, pack
 from pag.ops.unroll.parts import Cell, flat
 from pag.ops.unroll.reference import Trace
+from pag.state import exact
 
 
 def unroll(
@@ -33,8 +34,9 @@ def unroll(
     if record:
         return reference.unroll(decoder, tokens, memory, noise, held, record)
     with torch.autocast(tokens.device.type, enabled=False):
-        layout, packed = describe(decoder, tokens, memory, held), pack(decoder, tokens, memory)
-        noise = None if noise is None else noise.transpose(0, 1).to(packed.upper.dtype)
+        layout, kept = describe(decoder, tokens, memory, held), exact(tokens)
+        packed = pack(decoder, tokens, memory).map(lambda x: x.to(kept))
+        noise = None if noise is None else noise.transpose(0, 1).to(kept)
         steps = Steps(*Pass.apply(layout, packed.names(), memory.mask, noise, *packed.tensors()))
     return steps.trace()
 

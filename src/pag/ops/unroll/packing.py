@@ -20,7 +20,7 @@ from pag.attention.rpag import RepeatAttention
 from pag.decoder import Decoder
 from pag.layers import GateNorm
 from pag.ops.unroll.reference import Trace
-from pag.state import State, exact
+from pag.state import State
 
 KINDS: dict[type[Attention], str] = {
     BaselineAttention: "baseline",
@@ -159,7 +159,7 @@ def describe(decoder: Decoder, tokens: Tensor, memory: Memory, held: bool) -> La
 
 def pack(decoder: Decoder, tokens: Tensor, memory: Memory) -> Packed:
     """Hoist and concatenate. Gradients reach the parameters, `tokens` and `memory` through here."""
-    attention, kept = decoder.attention, exact(tokens)
+    attention = decoder.attention
     time_first = tokens.transpose(0, 1)
     lower_input, upper_input = decoder.lower.input, decoder.upper.input
     token, units = tokens.shape[-1], decoder.lower.size
@@ -186,8 +186,7 @@ def pack(decoder: Decoder, tokens: Tensor, memory: Memory) -> Packed:
         torch.cat([lower_input.weight[:, token:], upper_input.weight[:, units:], *context_rows(attention)]),
         head(attention).weight,
     )
-    packed = replace(packed, **planning(attention, memory), **norms(decoder))
-    return packed.map(lambda x: x.to(kept))
+    return replace(packed, **planning(attention, memory), **norms(decoder))
 
 
 def rows_of(linear: nn.Linear) -> tuple[Tensor, Tensor | None]:
