@@ -271,8 +271,9 @@ def plot_curves(
     from pag import plots
     from pag.run import read_log, shown_metrics
 
-    found = [(run.name, read_log(run)) for run in runs]
-    print(plots.curves(found, shown_metrics(runs[0], found[0][1], metric), out or runs[0] / "curves.png"))
+    found = [(run.name, [read_log(run)]) for run in runs]
+    metrics = shown_metrics(runs[0], found[0][1][0], metric)
+    print(plots.curves(found, metrics, out or runs[0] / "curves.png"))
 
 
 @plot.command("mechanism", epilog="Example: pag plot mechanism --out mechanism.png")

@@ -133,17 +133,19 @@ def _commitment(axes: Axes, output: Output, t: int, last: bool) -> None:
         axes.spines[side].set_visible(False)
 
 
-def curves(runs: Sequence[tuple[str, list[dict[str, Any]]]], metrics: Sequence[str], path: Path) -> Path:
-    """One panel per validation metric, one line per run."""
+def curves(
+    models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics: Sequence[str], path: Path
+) -> Path:
+    """One panel per validation metric; a colour per model, a line per run of it."""
     figure, row = plt.subplots(1, len(metrics), figsize=(5.2 * len(metrics), 3.6), squeeze=False)
     for axes, metric in zip(row[0], metrics, strict=True):
-        for colour, (name, events) in zip(_cycle(len(runs)), runs, strict=True):
-            points = [(e["update"], e[metric]) for e in events if e["kind"] == "valid" and metric in e]
-            if points:
-                axes.plot(
-                    *zip(*points, strict=True), label=name, color=colour, linewidth=1.6, marker="o", markersize=2.5
-                )
-        axes.set(xlabel="updates", title=metric)
+        for colour, (name, runs) in zip(_cycle(len(models)), models, strict=True):
+            for number, events in enumerate(runs):
+                points = [(e["update"], e[metric]) for e in events if e["kind"] == "valid" and metric in e]
+                label = name if number == 0 else None
+                if points:
+                    axes.plot(*zip(*points, strict=True), label=label, color=colour, linewidth=1.4, alpha=0.8)
+        axes.set(xlabel="updates", title=metric.replace("_", " "))
         axes.grid(alpha=0.25)
         if metric in ("loss", "perplexity"):
             axes.set_yscale("log")

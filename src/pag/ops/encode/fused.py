@@ -60,7 +60,7 @@ class BothWays(torch.autograd.Function):
         return states[1:]
 
     @staticmethod
-    def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weight, states, opened, from_state, candidates = ctx.saved_tensors
         steps, _, rows, units = candidates.shape
         d_projected = d_states.new_empty(steps, 2, rows, 3 * units)
