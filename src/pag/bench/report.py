@@ -1,0 +1,121 @@
+"""What a benchmark says: a table, and a JSON file that tables and pictures are drawn from."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from pag.bench.rows import Row
+from pag.bench.settings import Settings
+
+
+@dataclass
+class Report:
+    """The rows so far and where they come from."""
+
+    settings: Settings
+    joeynmt: str  # its version, or how to install it
+    rows: list[Row] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # of each section
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "settings": self.settings.to_json(),
+            "joeynmt": self.joeynmt,
+            "surroundings": surroundings(self.settings.device),
+            "seconds": self.seconds,
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}")
+        unfinished.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        unfinished.replace(path)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a stored report."""
+    stored = json.loads(path.read_text("utf-8"))["rows"]
+    return [Row(**{name: value for name, value in row.items() if name != "per_second"}) for row in stored]
+
+
+def table(rows: Sequence[Row], joeynmt: str) -> Table:
+    """Every row but the scaling's; those are for the pictures."""
+    found = Table(title="pag bench", title_justify="left", caption=f"JoeyNMT: {joeynmt}", caption_justify="left")
+    for name in ("section", "task", "model", "backend", "precision"):
+        found.add_column(name, no_wrap=True)
+    for name in ("ms", "quartiles", "per second", "peak MiB", "× loop", "× JoeyNMT"):
+        found.add_column(name, justify="right", no_wrap=True)
+    found.add_column("note", overflow="fold")
+    before = None
+    for row in rows:
+        if row.section == "scaling":
+            continue
+        if before and (before.section, before.task) != (row.section, row.task):
+            found.add_section()
+        found.add_row(*cells(row))
+        before = row
+    return found
+
+
+def cells(row: Row) -> list[str]:
+    spread = "" if row.low is None or row.high is None else f"{row.low:.4g}–{row.high:.4g}"
+    speed = "" if row.per_second is None else f"{row.per_second:,.4g} {row.unit.split()[-1]}"
+    ms = "–" if row.ms is None else f"{row.ms:.4g}"
+    peak = "" if row.peak_mib is None or row.ms is None else f"{row.peak_mib:,.0f}"
+    ratios = ["" if ratio is None else f"{ratio:.2f}" for ratio in (row.over_loop, row.over_joeynmt)]
+    return [row.section, row.task, row.model, row.backend, row.precision, ms, spread, speed, peak, *ratios, row.note]
+
+
+def surroundings(device: str) -> dict[str, Any]:
+    """Versions and hardware."""
+    cuda = torch.device(device).type == "cuda"
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "pag": _version("plan-attend-generate") or "source",
+        "triton": _version("triton"),
+        "commit": commit(),
+        "device": torch.cuda.get_device_name(device) if cuda else processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "float32_products": torch.get_float32_matmul_precision(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def processor() -> str:
+    """The CPU's name, where Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def commit() -> str | None:
+    """The commit of the source tree that this code lies in, if git knows one."""
+    try:
+        asked = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"],
+            capture_output=True, text=True, timeout=10, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return asked.stdout.strip() or None

@@ -1,0 +1,65 @@
+"""A whole benchmark: each section in turn, the report rewritten after every race."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from pag.bench import pictures
+from pag.bench.joeynmt import look_for
+from pag.bench.report import Report, table
+from pag.bench.rows import Row
+from pag.bench.sections import Sections
+from pag.bench.settings import Settings
+
+
+@dataclass(frozen=True)
+class Outcome:
+    report: Report
+    json: Path
+    pictures: tuple[Path, ...]
+
+
+def run_bench(settings: Settings, out: Path, console: Console, joeynmt: Path | None = None) -> Outcome:
+    """Measure, print one table, and leave `bench.json`, `bars.png` and `scaling.png` in `out`."""
+    before = torch.get_num_threads()
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    try:
+        report = _measure(settings, out / "bench.json", console, joeynmt)
+    finally:
+        torch.set_num_threads(before)
+    drawn = (pictures.bars(report.rows, out / "bars.png"), pictures.scaling(report.rows, out / "scaling.png"))
+    console.print(table(report.rows, report.joeynmt))
+    outcome = Outcome(report, out / "bench.json", tuple(path for path in drawn if path))
+    for path in (outcome.json, *outcome.pictures):
+        console.print(str(path), highlight=False, soft_wrap=True)
+    return outcome
+
+
+def _measure(settings: Settings, path: Path, console: Console, joeynmt: Path | None) -> Report:
+    neighbour = look_for(joeynmt)
+    report = Report(settings, neighbour.said)
+    sections = Sections(settings, neighbour)
+    for section in settings.sections:
+        started = time.monotonic()
+        for rows in getattr(sections, section)():
+            report.rows += rows
+            report.seconds[section] = round(time.monotonic() - started, 1)
+            report.write(path)
+            _tell(rows, console)
+    return report
+
+
+def _tell(rows: list[Row], console: Console) -> None:
+    """One line per row as it comes, so that a long run shows where it is."""
+    for row in rows:
+        where = f" {row.facts['axis']} = {row.facts['value']}" if "axis" in row.facts else ""
+        took = row.note if row.ms is None else f"{row.ms:.4g} ms"
+        console.print(
+            f"{row.section}{where}, {row.task}, {row.precision}: {row.model} {row.backend} {took}",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    console.file.flush()

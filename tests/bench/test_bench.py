@@ -1,0 +1,170 @@
+"""`pag bench` end to end at tiny sizes. Nothing here depends on how long anything took."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from typer import Typer
+from typer.testing import CliRunner
+
+from pag.bench import joeynmt
+from pag.bench.command import bench
+from pag.bench.ours import Replanning, Searching, Updates, backends_of, model_of
+from pag.bench.report import read_rows
+from pag.bench.rows import Row
+from pag.bench.run import Outcome, run_bench
+from pag.bench.settings import PRESETS, SECTIONS, VARIANTS, choose_preset, override
+from pag.errors import InputError
+from pag.text.vocabulary import END
+
+SMOKE = PRESETS["smoke"]
+INSTALLED = joeynmt.look_for(None).there
+needs_joeynmt = pytest.mark.skipif(not INSTALLED, reason=f"JoeyNMT is not installed: {joeynmt.INSTALL}")
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run_bench(SMOKE, tmp_path_factory.mktemp("bench"), Console(quiet=True))
+
+
+def of(rows: list[Row], section: str, model: str) -> list[Row]:
+    return [row for row in rows if row.section == section and row.model == model]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_variant_takes_part_in_every_section(outcome: Outcome, section: str) -> None:
+    for variant in VARIANTS:
+        rows = of(outcome.report.rows, section, variant)
+        assert rows or (section, variant) == ("replan", "baseline")
+        assert all(row.ms and row.runs == SMOKE.rounds for row in rows), rows
+        assert all(row.low <= row.ms <= row.high and row.per_second for row in rows)
+
+
+def test_training_compares_every_backend_with_the_plain_loop(outcome: Outcome) -> None:
+    for variant in VARIANTS:
+        rows = {row.backend: row for row in of(outcome.report.rows, "train", variant)}
+        assert {"reference", "fused"} <= rows.keys()
+        assert rows["reference"].over_loop == 1
+        assert rows["fused"].over_loop == rows["reference"].ms / rows["fused"].ms
+
+
+def test_joeynmt_stands_beside_ours_or_the_table_says_how_to_install_it(outcome: Outcome) -> None:
+    rows = of(outcome.report.rows, "train", "joeynmt") + of(outcome.report.rows, "decode", "joeynmt")
+    assert len(of(outcome.report.rows, "decode", "joeynmt")) == len(SMOKE.beams)
+    if INSTALLED:
+        assert all(row.ms for row in rows)
+        assert all(row.over_joeynmt for row in outcome.report.rows if row.section in ("train", "decode"))
+    else:
+        assert all(row.ms is None and joeynmt.INSTALL in row.note for row in rows)
+
+
+def test_without_joeynmt_the_rest_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joeynmt, "find_spec", lambda name: None)
+    settings = override(SMOKE, sections=["train"], variants=["baseline"], rounds=1)
+    rows = run_bench(settings, tmp_path, Console(quiet=True)).report.rows
+    absent, *ours = rows
+    assert (absent.model, absent.ms, absent.note) == ("joeynmt", None, f"not installed: {joeynmt.INSTALL}")
+    assert ours and all(row.ms and row.over_joeynmt is None for row in ours)
+
+
+def test_an_update_is_compared_with_its_own_forward_and_backward(outcome: Outcome) -> None:
+    for variant in VARIANTS:
+        alone, update = of(outcome.report.rows, "update", variant)
+        assert update.over_pass == update.ms / alone.ms
+
+
+def test_the_json_file_says_what_where_and_with_which_versions(outcome: Outcome) -> None:
+    stored = json.loads(outcome.json.read_text("utf-8"))
+    assert stored.keys() == {"settings", "joeynmt", "surroundings", "seconds", "rows"}
+    assert stored["settings"]["preset"] == "smoke" and stored["settings"]["sizes"]["units"] == SMOKE.sizes.units
+    assert stored["surroundings"]["torch"] == torch.__version__
+    assert {"python", "device", "cores", "threads", "commit"} <= stored["surroundings"].keys()
+    assert stored["seconds"].keys() == set(SECTIONS)
+    assert all(row["per_second"] for row in stored["rows"] if row["ms"])
+    assert read_rows(outcome.json) == outcome.report.rows
+
+
+def test_pictures_are_made(outcome: Outcome) -> None:
+    assert [path.name for path in outcome.pictures] == ["bars.png", "scaling.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in outcome.pictures)
+
+
+def test_every_output_found_has_the_stated_length() -> None:
+    made = Searching("pag", SMOKE.sizes, "cpu", "float32", 3, 5)
+    found = made.run(2)
+    assert [len(best.ids) for [best] in found] == [5, 5, 5]
+    assert all(best.ids[-1] == END and END not in best.ids[:-1] for [best] in found)
+
+
+@needs_joeynmt
+@pytest.mark.parametrize("beam", [1, 2])
+def test_joeynmt_finds_outputs_of_the_same_length(beam: int) -> None:
+    found, *_ = joeynmt.Searching(SMOKE.sizes, "cpu", "float32", 3, 5).run(beam)
+    assert found.shape == (3, 5)
+
+
+@needs_joeynmt
+def test_joeynmt_has_our_sizes() -> None:
+    decoder = joeynmt.build(SMOKE.sizes, "cpu", 2 * SMOKE.sizes.units).decoder
+    ours = model_of("baseline", SMOKE.sizes, "cpu")
+    assert decoder.attention.energy_layer.in_features == ours.decoder.attention.score.in_features
+    assert decoder.hidden_size == ours.decoder.lower.size
+    assert decoder.output_size == ours.readout.output.out_features
+
+
+@pytest.mark.parametrize("variant", ["rpag", "pag"])
+def test_a_model_re_plans_as_often_as_asked(variant: str) -> None:
+    """k = 3, every 3 steps. The first sentence re-plans at steps 1 and 4; the second at 2, and at 1 as all do."""
+    made = Replanning(variant, SMOKE.sizes, "cpu", "float32", 2, 4, 3)
+    switches = [best.record["switch"].tolist() for [best] in made.run(1, record=True)]
+    assert switches == [[1, 0, 0, 1], [1, 1, 0, 0]]
+    assert made.rate() == 0.5
+    assert Replanning(variant, SMOKE.sizes, "cpu", "float32", 2, 4, 1).rate() == 1
+
+
+def test_an_update_changes_the_weights_and_takes_a_new_batch_each_time() -> None:
+    made = Updates("rpag", SMOKE.sizes, "cpu", "float32")
+    weight = made.model.decoder.lower.state.weight
+    before, position = weight.detach().clone(), made.loader.position
+    made.forward_backward()
+    assert torch.equal(weight, before) and made.loader.position == position
+    made.update()
+    assert not torch.equal(weight, before) and made.loader.position != position
+    made.loader.close()
+
+
+def test_the_backend_that_auto_takes_comes_last() -> None:
+    names = list(backends_of(model_of("pag", SMOKE.sizes, "cpu"), "cpu"))
+    assert names == ["reference", "fused"]
+
+
+def test_the_preset_follows_the_device_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, said = choose_preset("auto", "cpu")
+    assert settings.preset == "cpu" and said == "preset cpu, chosen for the device cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    settings, said = choose_preset("auto", "auto")
+    assert (settings.preset, settings.device) == ("h200", "cuda") and "cuda" in said
+
+
+def test_what_does_not_exist_is_refused_with_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match=r"unknown preset 'a100'.*h200"):
+        choose_preset("a100", "cpu")
+    with pytest.raises(InputError, match="--device cpu"):
+        choose_preset("auto", "cuda")
+    with pytest.raises(InputError, match=r"sections: unknown 'trian' \(did you mean 'train'"):
+        override(SMOKE, sections=["trian"])
+
+
+def test_sizes_given_on_the_command_line_take_the_preset_s_place(tmp_path: Path) -> None:
+    app = Typer()
+    app.command()(bench)
+    words = "--preset smoke --device cpu --only decode --variant baseline --beam 3 --units 6 --sentences 1 --rounds 1"
+    result = CliRunner().invoke(app, [*words.split(), "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "preset smoke, on the device cpu" in result.output and "beam 3" in result.output
+    settings = json.loads((tmp_path / "bench.json").read_text("utf-8"))["settings"]
+    assert settings["sizes"] == {**SMOKE.to_json()["sizes"], "units": 6}
+    assert (settings["beams"], settings["sentences"]) == ([3], 1)
