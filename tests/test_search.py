@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 
+import pag.search as searching
 from pag.config import Recipe
 from pag.data.batch import Batch, Example, collate
 from pag.losses import negative_log_likelihood
@@ -120,6 +122,25 @@ def test_records_of_a_beam_are_those_of_teacher_forcing(model: Seq2Seq, batch: B
                 torch.testing.assert_close(
                     torch.tensor(value), getattr(glimpses, name)[0].float(), atol=1e-5, rtol=0, msg=name
                 )
+
+
+def test_a_gpus_rare_glances_change_nothing(model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same search with sentences leaving late and together, as on a GPU."""
+    with torch.no_grad():
+        model.readout.output.bias[END] += 1.0
+    options = Options(beam=3, n_best=3, max_length=12, record=True)
+    often = search(model, batch, options)
+    begin = searching._Search.__init__
+
+    def on_gpu(self: searching._Search, *rest: Any) -> None:
+        begin(self, *rest)
+        self.on_gpu = True
+
+    monkeypatch.setattr(searching._Search, "__init__", on_gpu)
+    for glance in (1, 3, 16):
+        monkeypatch.setattr(searching, "GLANCE", glance)
+        for ours, theirs in zip(search(model, batch, options), often, strict=True):
+            same(ours, theirs)
 
 
 def test_an_output_that_reaches_the_longest_length_is_ended_there(model: Seq2Seq, batch: Batch) -> None:

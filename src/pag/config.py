@@ -115,7 +115,7 @@ class GenerateSettings(Settings):
     length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
     max_length: int = Field(500, ge=1, description="longest output, in tokens")
     max_source: int = Field(1000, ge=1, description="longest input, in tokens; longer ones are cut, with a warning")
-    batch_size: int = Field(32, ge=1)
+    batch_size: int | None = Field(None, ge=1, description="inputs at once; default: 32, or 4096 / beam on a GPU")
 
 
 class Recipe(Settings):

@@ -16,11 +16,11 @@ from pag.data.batch import Example
 from pag.errors import InputError, PagError
 from pag.losses import negative_log_likelihood
 from pag.model import Seq2Seq
-from pag.search import Hypothesis, Options, search
+from pag.search import Hypothesis, Options, search, sentences_at_once
 from pag.tasks.base import Task
 from pag.text.vocabulary import END
 
-CHUNK = 16  # batches whose inputs are sorted by length together while streaming
+CHUNK = 8  # batches whose inputs are sorted by length together while streaming
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         self, inputs: Iterable[str | InputError], options: Options, batch_size: int | None = None
     ) -> Iterator[Result]:
         """Results in the order of the inputs, a few batches at a time. Bad inputs give a Result with an error."""
-        size = batch_size or self.recipe.generate.batch_size
+        size = self._size(batch_size, max(options.beam, options.n_best))
         numbered = enumerate(inputs)
         while chunk := list(islice(numbered, CHUNK * size)):
             ready = {number: self._encode(text) for number, text in chunk}
@@ -128,7 +128,7 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         """The log-probability of each given output after its input (forced decoding)."""
         if len(inputs) != len(outputs):
             raise InputError(f"{len(inputs)} inputs but {len(outputs)} outputs: there must be one of each per line")
-        size = batch_size or self.recipe.generate.batch_size
+        size = self._size(batch_size, 1)
         examples = [self._pair(n, i, o) for n, (i, o) in enumerate(zip(inputs, outputs, strict=True))]
         order = sorted(range(len(examples)), key=lambda n: -len(examples[n].source))
         scores: dict[int, Score] = {}
@@ -137,10 +137,19 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
             scores |= dict(zip(numbers, self._forced([examples[n] for n in numbers]), strict=True))
         return [scores[n] for n in range(len(examples))]
 
+    def _size(self, asked: int | None, width: int) -> int:
+        return sentences_at_once(asked or self.recipe.generate.batch_size, self.device, width)
+
+    def _autocast(self) -> torch.autocast:
+        """The recipe's precision, on a GPU."""
+        half = self.recipe.train.precision == "bfloat16" and self.device.type == "cuda"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
+
     @torch.inference_mode()
     def _forced(self, examples: list[Example]) -> list[Score]:
         batch = self.task.collate(examples).to(self.device)
-        log_probs = -negative_log_likelihood(self.model(batch).log_probs, batch)
+        with self._autocast():
+            log_probs = -negative_log_likelihood(self.model(batch).log_probs, batch)
         rows = log_probs.cpu().tolist()
         return [self._score(example.target or (), row) for example, row in zip(examples, rows, strict=True)]
 
@@ -175,7 +184,9 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         for at in range(0, len(order), size):
             numbers = order[at : at + size]
             batch = self.task.collate([ready[n].example for n in numbers]).to(self.device)
-            for number, found in zip(numbers, search(self.model, batch, options, numbers), strict=True):
+            with self._autocast():
+                all_found = search(self.model, batch, options, numbers)
+            for number, found in zip(numbers, all_found, strict=True):
                 item = ready[number]
                 results[number] = Result(tuple(self._output(item.example, h) for h in found), item.warning)
         return results

@@ -22,6 +22,8 @@ from pag.state import State
 from pag.text.vocabulary import END, PAD
 
 NEVER = float("-inf")
+ROWS_ON_GPU = 4096
+GLANCE = 16  # steps between two looks at who is done, on a GPU
 
 
 class Stepper(Protocol):
@@ -99,6 +101,11 @@ def search(
     return [sorted((h for [h] in group), key=lambda h: -h.score) for group in drawn]
 
 
+def sentences_at_once(asked: int | None, device: torch.device, width: int) -> int:
+    """How many sentences to search together: as asked; else 32, or as many as keep a GPU busy."""
+    return asked or (max(1, ROWS_ON_GPU // width) if device.type == "cuda" else 32)
+
+
 def _generator(*numbers: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed_of(*numbers))
 
@@ -112,8 +119,9 @@ class _Search:
         self.model, self.options, self.width, self.chance = model, options, width, chance
         memory, state = model.begin(batch)
         sentences, device = len(batch.source), batch.source.device
-        self.every = torch.arange(sentences, device=device).repeat_interleave(width)
-        self.memory, self.state = memory.select(self.every), state.select(self.every)
+        slots = torch.arange(sentences, device=device).repeat_interleave(width)
+        self.memory, self.state = memory.select(slots), state.select(slots)
+        self.on_gpu = device.type == "cuda"
         self.lengths = batch.source_lengths.tolist()
         self.before = torch.full((sentences * width,), NOTHING, device=device)
         self.origin = torch.arange(sentences * width, device=device)
@@ -133,6 +141,8 @@ class _Search:
             self.advance(last=length == self.options.max_length)
             if self.leave() == 0:
                 break
+        if len(self.slots.totals):
+            self.done.append(self.slots)
         return _Backtrace(self.steps, self.done, self.options, self.lengths).hypotheses()
 
     def advance(self, last: bool) -> None:
@@ -194,16 +204,24 @@ class _Search:
         )
 
     def leave(self) -> int:
-        """Sentences with nothing left to grow leave the batch; how many stay."""
+        """Sentences with nothing left to grow leave the batch; how many stay.
+
+        On a GPU asking costs a wait, and rows are cheap: so it is asked rarely, and only many leave at once.
+        """
+        sentences = len(self.slots.totals)
+        if self.on_gpu and len(self.steps) % GLANCE:
+            return sentences
         going = (self.slots.totals > NEVER).any(1)
-        if not bool(going.all()):
-            self.done.append(self.slots.select((~going).nonzero()[:, 0]))
-            stay = going.nonzero()[:, 0]
-            rows = (stay[:, None] * self.width + torch.arange(self.width, device=stay.device)).flatten()
-            self.slots = self.slots.select(stay)
-            self.memory, self.state = self.memory.select(rows), self.state.select(rows)
-            self.before, self.origin = self.before[rows], self.origin[rows]
-        return len(self.slots.totals)
+        staying = int(going.sum())
+        if staying and staying > (sentences // 2 if self.on_gpu else sentences - 1):
+            return sentences
+        self.done.append(self.slots.select((~going).nonzero()[:, 0]))
+        stay = going.nonzero()[:, 0]
+        rows = (stay[:, None] * self.width + torch.arange(self.width, device=stay.device)).flatten()
+        self.slots = self.slots.select(stay)
+        self.memory, self.state = self.memory.select(rows), self.state.select(rows)
+        self.before, self.origin = self.before[rows], self.origin[rows]
+        return staying
 
 
 def keep_likeliest(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:

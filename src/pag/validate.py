@@ -14,7 +14,7 @@ from pag.data.dataset import Dataset
 from pag.health import plan_health, replan_gaps
 from pag.losses import losses
 from pag.model import Seq2Seq
-from pag.search import Options, search
+from pag.search import Options, search, sentences_at_once
 from pag.tasks.base import Task
 
 
@@ -62,7 +62,7 @@ def teacher_forced(
     nll = tokens = 0.0
     health: dict[str, float] = {}
     gaps: list[int] = []
-    for _, cpu in batches(task, data, recipe.generate.batch_size):
+    for _, cpu in batches(task, data, recipe.generate.batch_size or 32):
         batch, first = cpu.to(fabric.device), not tokens
         with fabric.autocast():
             forward = model(batch, None, held, record=first)
@@ -81,8 +81,9 @@ def generated(
     """Greedy outputs, scored; and a few to show."""
     longest = int(data.lengths[:, 1].max())
     options = Options(max_length=min(recipe.generate.max_length, 2 * longest + 10), held=held)
+    size = sentences_at_once(recipe.generate.batch_size, fabric.device, 1)
     outputs: dict[int, str] = {}
-    for numbers, cpu in batches(task, data, recipe.generate.batch_size, recipe.train.validate_examples):
+    for numbers, cpu in batches(task, data, size, recipe.train.validate_examples):
         with fabric.autocast():
             found = search(model, cpu.to(fabric.device), options)
         outputs |= {int(n): task.decode(best.ids) for n, [best] in zip(numbers, found, strict=True)}

@@ -86,8 +86,11 @@ class Attention(nn.Module, ABC, Generic[S]):
 
     def energy(self, query: Query, memory: Memory) -> Tensor:
         """W_h h_j + W_y y + W_s s_{t-1}, before the tanh [B, S, a]."""
-        moving = self.token(query.token) + self.state_norm(self.state(query.state))
-        return memory.keys + moving[:, None]
+        return memory.keys + self.moving(query)[:, None]
+
+    def moving(self, query: Query) -> Tensor:
+        """W_y y + W_s s_{t-1}, the part of the energy that changes at every step [B, a]."""
+        return self.token(query.token) + self.state_norm(self.state(query.state))
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:

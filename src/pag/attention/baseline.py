@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked_softmax
 from pag.config import AttentionSettings
+from pag.ops.look import fast
 from pag.state import State
 
 
@@ -35,6 +36,13 @@ class BaselineAttention(Attention[Nothing]):
     def step(
         self, query: Query, memory: Memory, state: Nothing, noise: Tensor | None = None, held: bool = False
     ) -> tuple[Glimpse, Nothing]:
-        scores = self.score(torch.tanh(self.energy(query, memory)))[..., 0]  # [B, S]
-        alignment = masked_softmax(scores, memory.mask)
+        alignment = masked_softmax(self.scores(query, memory), memory.mask)
         return Glimpse(alignment, attend(alignment, memory)), state
+
+    def scores(self, query: Query, memory: Memory) -> Tensor:
+        """w·tanh(W_h h_j + W_y y + W_s s_{t-1}) [B, S]."""
+        if fast(query.state):
+            from pag.ops.look.kernel import score
+
+            return score(memory.keys, self.moving(query), self.score.weight, memory.mask[:, 0])
+        return self.score(torch.tanh(self.energy(query, memory)))[..., 0]

@@ -9,6 +9,7 @@ from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked
 from pag.attention.commitment import Commitment, CommitmentPlan, shift
 from pag.config import AttentionSettings
 from pag.layers import norm
+from pag.ops.look import fast
 from pag.state import State, exact
 
 
@@ -59,13 +60,12 @@ class PlanningAttention(Attention[Plan]):
         self, query: Query, memory: Memory, state: Plan, noise: Tensor | None = None, held: bool = False
     ) -> tuple[Glimpse, Plan]:
         decision, commitment = self.commitment.step(query.state, None, state.commitment, noise, held)
-        followed = shift(state.plan, 0.0)
         if torch.is_grad_enabled():
             renewed, gate = self.replan(query, memory, state)
             switch = decision.switch[:, None, None]
-            plan = switch * renewed + (1 - switch) * followed  # A_t
+            plan = switch * renewed + (1 - switch) * shift(state.plan, 0.0)  # A_t
         else:
-            plan, gate = self.replan_where(decision.switch > 0, query, memory, state, followed)
+            plan, gate = self.replan_where(decision.switch > 0, query, memory, state)
         alignment = masked_softmax(plan[:, 0], memory.mask)  # α_t
         context = attend(alignment, memory)  # ψ_t
         glimpse = Glimpse(
@@ -78,20 +78,33 @@ class PlanningAttention(Attention[Plan]):
         beta = torch.tanh(self.read_norm(self.read(state.plan.transpose(1, 2))))  # β_j [B, S, r]
         hidden = torch.tanh(self.energy(query, memory) + self.summary(beta))
         candidate = self.candidate(hidden).transpose(1, 2)  # Ā_t
-        moving = self.gate_norm(self.gate_state(query.state))
-        if self.gate_context is not None:
-            moving = moving + self.gate_context(state.context)
-        gate = torch.sigmoid(self.gate_annotation(memory.annotations) + moving[:, None]).transpose(1, 2)  # u_t
+        moving = self.gate_moving(query, state)[:, None]
+        gate = torch.sigmoid(self.gate_annotation(memory.annotations) + moving).transpose(1, 2)  # u_t
         return state.plan + gate * (candidate - state.plan), gate
 
-    def replan_where(
-        self, switch: Tensor, query: Query, memory: Memory, state: Plan, followed: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def gate_moving(self, query: Query, state: Plan) -> Tensor:
+        """W_us s_{t-1} + W_uψ ψ_{t-1} [B, k]."""
+        moving = self.gate_norm(self.gate_state(query.state))
+        return moving if self.gate_context is None else moving + self.gate_context(state.context)
+
+    def replan_where(self, switch: Tensor, query: Query, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
         """At inference only the rows that re-plan pay for it; a row that follows shows a closed gate."""
+        if fast(query.state):
+            return self.replan_on_gpu(switch, query, memory, state)
         rows = switch.nonzero()[:, 0]
-        gate = torch.zeros_like(followed)
+        plan, gate = shift(state.plan, 0.0), torch.zeros_like(state.plan)
         if len(rows):
             renewed, opened = self.replan(query.select(rows), memory.select(rows), state.select(rows))
-            followed = followed.index_copy(0, rows, renewed.to(followed.dtype))
+            plan = plan.index_copy(0, rows, renewed.to(plan.dtype))
             gate = gate.index_copy(0, rows, opened.to(gate.dtype))
-        return followed, gate
+        return plan, gate
+
+    def replan_on_gpu(self, switch: Tensor, query: Query, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
+        """The same without asking the GPU which rows these are: the kernel passes the others over."""
+        from pag.ops.look.kernel import replan
+
+        of_gate = self.gate_annotation(memory.annotations), self.gate_moving(query, state)
+        return replan(
+            state.plan, memory.keys, self.moving(query), *of_gate, switch,
+            self.read, self.read_norm, self.summary.weight, self.candidate,
+        )  # fmt: skip

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked_softmax
 from pag.attention.commitment import Commitment, CommitmentPlan
 from pag.config import AttentionSettings
+from pag.ops.look import fast
 from pag.state import State, exact
 
 
@@ -58,6 +59,8 @@ class RepeatAttention(Attention[Repeat]):
 
     def look_where(self, switch: Tensor, query: Query, memory: Memory, state: Repeat) -> tuple[Tensor, Tensor]:
         """At inference a row whose switch is off computes neither scores nor a context: it keeps both."""
+        if fast(query.state):
+            return self.look_on_gpu(switch, query, memory, state)
         rows = switch.nonzero()[:, 0]
         if not len(rows):
             return state.alignment, state.context
@@ -65,3 +68,11 @@ class RepeatAttention(Attention[Repeat]):
         fresh = self.look(query.select(rows), looking)
         alignment = state.alignment.index_copy(0, rows, fresh.to(state.alignment.dtype))
         return alignment, state.context.index_copy(0, rows, attend(fresh, looking).to(state.context.dtype))
+
+    def look_on_gpu(self, switch: Tensor, query: Query, memory: Memory, state: Repeat) -> tuple[Tensor, Tensor]:
+        """The same without asking the GPU which rows these are: the kernel passes the others over."""
+        from pag.ops.look.kernel import score
+
+        fresh = masked_softmax(score(memory.keys, self.moving(query), self.score.weight, switch), memory.mask)
+        alignment = torch.where(switch[:, None], fresh, state.alignment)
+        return alignment, attend(alignment, memory).to(state.context.dtype)

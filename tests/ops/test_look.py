@@ -1,0 +1,52 @@
+"""The inference kernels equal the attention they stand for. Run through Triton's interpreter without a GPU."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+pytest.importorskip("triton", reason="the kernels need Triton")
+
+from pag.attention.base import Query
+from pag.attention.pag import Plan, PlanningAttention
+from pag.config import AttentionSettings
+from pag.layers import initialise
+from pag.ops.look import kernel
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+ROWS, POSITIONS, UNITS = 5, 37, 70
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+def test_scores_of_active_rows_equal_the_formula_and_others_are_zero() -> None:
+    keys, moving, weight = draw(ROWS, POSITIONS, UNITS), draw(ROWS, UNITS, seed=1), draw(1, UNITS, seed=2)
+    active = torch.tensor([True, False, True, True, False], device=DEVICE)
+    expected = (torch.tanh(keys.double() + moving.double()[:, None]) @ weight.double()[0]) * active[:, None]
+    torch.testing.assert_close(kernel.score(keys, moving, weight, active).double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize(("k", "read"), [(7, 20), (10, 64), (1, 3)])
+def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(k: int, read: int, layer_norm: bool) -> None:
+    settings = AttentionSettings(k=k, size=UNITS, read_size=read)
+    attention = PlanningAttention(12, 9, 6, settings, layer_norm)
+    initialise(attention, "fan_in", torch.Generator().manual_seed(3))
+    for module in attention.modules():
+        if isinstance(module, nn.LayerNorm):
+            nn.init.normal_(module.weight, 1.0, 0.3)
+    attention = attention.to(DEVICE)
+    mask = torch.ones(ROWS, POSITIONS, dtype=torch.bool, device=DEVICE)
+    memory = attention.prepare(draw(ROWS, POSITIONS, 12), mask)
+    query = Query(draw(ROWS, 9, seed=1), draw(ROWS, 6, seed=2))
+    start = attention.start(memory)
+    state = Plan(draw(ROWS, k, POSITIONS, seed=4), start.commitment, draw(ROWS, 12, seed=5))
+    active = torch.tensor([True, False, True, True, False], device=DEVICE)
+    with torch.no_grad():
+        plan, gate = attention.replan_on_gpu(active, query, memory, state)
+        renewed, opened = attention.replan(query, memory, state)
+    shifted = torch.cat([state.plan[:, 1:], torch.zeros_like(state.plan[:, :1])], 1)
+    on = active[:, None, None]
+    torch.testing.assert_close(plan, torch.where(on, renewed, shifted), atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(gate, torch.where(on, opened, torch.zeros_like(opened)), atol=2e-5, rtol=1e-4)
