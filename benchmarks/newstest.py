@@ -1,0 +1,113 @@
+"""How long does it take to decode a test set? Lengths are real, weights are random.
+
+    python benchmarks/newstest.py newstest2014.en newstest2014.de --beams 1 15 --out benchmarks/results/newstest.json
+
+Sources have as many tokens as the real sentences have words, times 1.25 for subwords; each output is made to end at
+its reference's length in characters, so that every search does the work a trained model would.
+"""
+
+import argparse
+import json
+import lzma
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pag.config import build_recipe
+from pag.data.batch import Batch, pad
+from pag.model import Seq2Seq
+from pag.run import surroundings
+from pag.search import Options, search, sentences_at_once
+from pag.state import State
+from pag.text.vocabulary import END
+
+SYMBOLS = 24_440, 302  # source subwords and target characters
+
+
+@dataclass(frozen=True)
+class Counted(State):
+    """A decoder state that knows how long its output is and should become."""
+
+    inner: State
+    length: Tensor
+    wanted: Tensor
+
+
+class RightLength:
+    """A model whose outputs end at given lengths."""
+
+    def __init__(self, model: Seq2Seq, wanted: Tensor) -> None:
+        self.model, self.wanted = model, wanted
+
+    def begin(self, batch: Batch) -> Any:
+        memory, state = self.model.begin(batch)
+        return memory, Counted(state, torch.zeros_like(self.wanted), self.wanted)
+
+    def step(self, before: Tensor, memory: Any, state: Any, held: bool = False) -> Any:
+        log_probs, glimpse, inner = self.model.step(before, memory, state.inner, held)
+        length = state.length + 1
+        log_probs[:, END] = torch.where(length >= state.wanted, 0.0, -30.0)
+        return log_probs, glimpse, Counted(inner, length, state.wanted)
+
+
+def read(path: Path) -> list[str]:
+    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def build(attention: str, units: int, device: torch.device) -> Seq2Seq:
+    sizes = {"embedding": units, "encoder": units, "decoder": units}
+    recipe = build_recipe({"task": {"name": "euler"}, "model": sizes, "attention": {"name": attention}}, "newstest")
+    return Seq2Seq(recipe, *SYMBOLS).to(device).eval()
+
+
+def decode(model: Seq2Seq, sources: list[int], targets: list[int], beam: int, device: torch.device) -> float:
+    """Seconds to decode everything."""
+    size = sentences_at_once(None, device, beam)
+    order = sorted(range(len(sources)), key=lambda i: (-targets[i], -sources[i]))
+    chance = torch.Generator().manual_seed(0)
+    started = time.perf_counter()
+    for at in range(0, len(order), size):
+        rows = order[at : at + size]
+        ids = [torch.randint(3, SYMBOLS[0], (sources[i],), generator=chance).tolist() for i in rows]
+        batch = Batch(*pad(ids)).to(device)
+        wanted = torch.tensor([targets[i] for i in rows], device=device)
+        options = Options(beam=beam, max_length=max(targets[i] for i in rows) + 1)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            found = search(RightLength(model, wanted), batch, options)
+        assert all(abs(len(best.ids) - targets[i]) <= 1 for i, [best] in zip(rows, found, strict=True))
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--units", type=int, default=600)
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 15])
+    parser.add_argument("--attention", nargs="+", default=["baseline", "pag", "rpag"])
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    sources = [max(1, round(1.25 * len(line.split()))) + 1 for line in read(given.source)][: given.limit]
+    targets = [max(1, len(line)) + 1 for line in read(given.target)][: given.limit]
+    rows = []
+    for name in given.attention:
+        model = build(name, given.units, device)
+        decode(model, sources[:64], targets[:64], given.beams[0], device)  # warm up
+        for beam in given.beams:
+            seconds = decode(model, sources, targets, beam, device)
+            rows.append({"attention": name, "beam": beam, "seconds": seconds, "sentences": len(sources)})
+            print(f"{name:9} beam {beam:2}  {seconds:7.2f} s  {len(sources) / seconds:8.1f} sentences/s", flush=True)
+    if given.out:
+        found = {"units": given.units, "rows": rows, **surroundings()}
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
