@@ -96,8 +96,10 @@ class Loop:
         layout, packed = self.layout, self.packed
         d, steps = layout.units, layout.steps
         d_up = self.upper.new_empty(steps, layout.rows, len(packed.from_upper))
-        d_low = self.upper.new_zeros(steps + 1, layout.rows, len(packed.from_lower))
-        d_seen = self.upper.new_zeros(steps + 1, layout.rows, len(packed.from_context))
+        d_low = self.upper.new_empty(steps + 1, layout.rows, len(packed.from_lower))
+        d_seen = self.upper.new_empty(steps + 1, layout.rows, len(packed.from_context))
+        for edge in (d_low[0], d_low[-1], d_seen[0], d_seen[-1]):  # where a neighbouring step is missing
+            edge.zero_()
         d_context = torch.empty_like(given.context)
         self.lower_cell.prepare()
         self.upper_cell.prepare()

@@ -33,13 +33,13 @@ from pag.ops.unroll.reference import Trace
 CHUNK = 8  # steps in one graph
 GRAPHS = 32  # machines kept
 LONGEST = 1024  # source positions that fit one program
-BLOCK_S, BLOCK_A, BLOCK_N = 64, 128, 256  # tiles: positions, energy units, annotation units
+BLOCK_S, BLOCK_A, BLOCK_N = 64, 64, 128  # tiles: positions, energy units, annotation units
 UNITS = 256  # GRU units of a program, where layer normalisation does not ask for all
 PROGRAMS = 128  # about as many as the GPU has multiprocessors
 PRODUCT = {"BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 6}
 SUMS_A = 64  # energy units a program of `hide_sums` adds up in registers
 WARPS = {
-    "hide": 4, "align": 4, "attend": 4, "gru": 4, "gru_back": 4, "context_back": 4, "attend_back": 4,
+    "hide": 4, "align": 8, "attend": 2, "gru": 8, "gru_back": 8, "context_back": 4, "attend_back": 4,
     "hide_back": 4, "read_back": 8, "sums": 4,
 }  # fmt: skip
 KINDS = {"baseline": 0, "pag": 1, "rpag": 2}
@@ -174,14 +174,14 @@ class Machine:
         self.block_s = min(BLOCK_S, whole)
         self.blocks = triton.cdiv(layout.positions, self.block_s)
         self.block_a = min(BLOCK_A, max(16, triton.next_power_of_2(layout.energy)))
-        self.block_n = max(16, min(16384 // whole, BLOCK_N, triton.next_power_of_2(layout.annotations)))
+        self.block_n = max(16, min(8192 // whole, BLOCK_N, triton.next_power_of_2(layout.annotations)))
         self.chunks = triton.cdiv(layout.energy, self.block_a)
         self.slabs = triton.cdiv(layout.annotations, self.block_n)
         upward = layout.plans_from == "upper"
         self.source = "from_upper" if upward else "from_lower"
         fast = self.on_gpu and compute == torch.bfloat16
         common = {"NORM": layout.layer_norm, "C": tl.bfloat16 if compute == torch.bfloat16 else tl.float32}
-        exact = {"FAST": fast, "PRECISION": "tf32" if fast else "ieee"}
+        exact = {"FAST": fast, "PRECISION": ("tf32" if fast else "tf32x3") if self.on_gpu else "ieee"}
         reading = {"K": layout.k or 1, "KP": self.kp, "R": self.r, "RP": self.rp}
         planner = {"COLUMNS": self.columns[self.source], "OFFSET": layout.planner}
         bias = {"BIAS": int((ahead.UP_BIAS if upward else ahead.LOW_BIAS).value)}
@@ -211,7 +211,10 @@ class Machine:
         self.contexts_back = slabs | {"num_warps": WARPS["context_back"], "SPLIT": self.splits["from_context"]}
         self.attends_back = row | upward_too | kept | {"SHARES": self.slabs, "num_warps": WARPS["attend_back"]}
         sums = a | reading | wide_tiles | kind | exact | common
-        self.sums = sums | {"BLOCK_A": min(SUMS_A, self.block_a), "num_warps": WARPS["sums"]}
+        self.sums = sums | {
+            "BLOCK_A": min(SUMS_A, self.block_a),
+            "num_warps": WARPS["sums"] * (1 if compute == torch.bfloat16 else 2),
+        }
         self.hides_back = planner | upward_too | sums | {"num_warps": WARPS["hide_back"]}
         self.moves_back = planner | upward_too | moving
         self.reads_back = (

@@ -4,6 +4,7 @@ The wide activations tanh(W_h h_j + W_y y + W_s s_{t-1} + …) [B, S, a] live in
 every step overwrites; the way back computes them again.
 """
 
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -41,6 +42,7 @@ class Look:
 
     def prepare(self, given: Steps) -> None:
         self.d_moving = torch.empty_like(self.moving)  # also the gradient of W_y y
+        self.weighed = torch.empty_like(self.packed.annotations)
 
     def gradients(self) -> dict[str, Tensor]:
         found = {"token_energy": self.d_moving, "state_norm": self.state_norm.gradient()}
@@ -56,7 +58,7 @@ class Look:
         torch.bmm(self.alignment[t][:, None], self.packed.annotations, out=context[:, None])
 
     def d_alignment(self, d_context: Tensor, d_alignment: Tensor) -> Tensor:
-        return torch.mul(self.packed.annotations, d_context[:, None]).sum(-1).add_(d_alignment)
+        return torch.mul(self.packed.annotations, d_context[:, None], out=self.weighed).sum(-1).add_(d_alignment)
 
     def d_move(self, t: int, moving: Tensor, d_planner: Tensor) -> None:
         self.d_moving[t] = moving
@@ -130,7 +132,8 @@ class Committing(Look):
 
     def decisions(self) -> tuple[Tensor | None, ...]:
         self.decided = decide(self.layout, self.choices(), self.noise)
-        return self.decided.switch.clone(), self.decided.soft.clone(), self.decided.penalised, self.decided.log_prob
+        # Clones: an output that the backward pass also holds would keep itself alive.
+        return tuple(x.clone() for x in (getattr(self.decided, f.name) for f in fields(self.decided)))
 
     def prepare(self, given: Steps) -> None:
         super().prepare(given)
@@ -251,8 +254,10 @@ class Plan(Committing):
         d_planner[:, self.layout.gate] = self.gate_norm.back(t, d_moving)
         if self.layout.context_columns:
             d_seen.copy_(d_moving)
-        d_beta = self.unhide(t, d_planner)
-        self.d_read[t] = self.read_norm.back(t, d_beta.mul_(1 - self.beta[t].square()))
+        d_beta = self.unhide(t, d_planner)  # [B·S, r]
+        torch.ops.aten.tanh_backward.grad_input(d_beta, self.beta[t], grad_input=self.d_read[t])
+        if self.packed.read_norm is not None:
+            self.d_read[t] = self.read_norm.back(t, self.d_read[t])
         followed = self.d_plan.masked_fill(on, 0)
         self.d_plan = renewed - self.d_candidate[t]
         self.d_plan[..., 1:] += followed[..., :-1]

@@ -58,45 +58,55 @@ class Norm:
 
 
 class Cell:
-    """One GRU layer over all steps. Reads `states[t]`, writes `states[t + 1]`."""
+    """One GRU layer over all steps. Reads `states[t]`, writes `states[t + 1]`.
+
+    Large memory is taken once for all steps: on a CPU, fresh pages cost more than the arithmetic.
+    """
 
     def __init__(self, states: Tensor, input_norm: Tensor | None, state_norm: Tensor | None, keep: bool) -> None:
         self.states, self.units, self.keep = states, states.shape[-1], keep
         self.input_norm, self.state_norm = Norm(input_norm, keep), Norm(state_norm, keep)
-        self.gates: list[Tensor] = []  # reset and update [B, 2d]
-        self.candidates: list[Tensor] = []
-        self.projected: list[Tensor] = []  # what the reset gate multiplies
+        self.plain = input_norm is None and state_norm is None
+        steps, rows, d = len(states) - 1 if keep else 1, states.shape[1], self.units
+        self.gates = states.new_empty(steps, rows, 2 * d)  # reset and update
+        self.candidates = states.new_empty(steps, rows, d)
+        self.projected = states.new_empty(steps, rows, d)  # what the reset gate multiplies
+        self.prepared = False
 
     def step(self, t: int, inputs: Tensor, state: Tensor) -> None:
-        d = self.units
+        d, at = self.units, t if self.keep else 0
         inputs, state = self.input_norm.step(inputs), self.state_norm.step(state)
-        gates = (inputs[:, : 2 * d] + state[:, : 2 * d]).sigmoid_()
-        candidate = torch.addcmul(inputs[:, 2 * d :], gates[:, :d], state[:, 2 * d :]).tanh_()
-        if self.keep:
-            self.gates.append(gates)
-            self.candidates.append(candidate)
-            self.projected.append(state[:, 2 * d :])
+        gates, candidate = self.gates[at], self.candidates[at]
+        torch.add(inputs[:, : 2 * d], state[:, : 2 * d], out=gates).sigmoid_()
+        torch.addcmul(inputs[:, 2 * d :], gates[:, :d], state[:, 2 * d :], out=candidate).tanh_()
+        self.projected[at] = state[:, 2 * d :]
         torch.lerp(candidate, self.states[t], gates[:, d:], out=self.states[t + 1])
 
     def prepare(self) -> None:
-        """The factors of the way back, for all steps at once."""
-        d, candidate = self.units, torch.stack(self.candidates)
-        self.reset, self.update = torch.stack(self.gates).split(d, -1)
+        """The factors of the way back, for all steps at once, in place of what they are made of."""
+        if self.prepared:
+            return
+        self.prepared = True
+        self.reset, self.update = self.gates.split(self.units, -1)
         closed = 1 - self.update
-        to_update = (self.states[:-1] - candidate) * self.update * closed
-        to_candidate = closed * (1 - candidate.square())
-        self.outer = torch.stack([to_update, to_candidate], 2)  # [T, B, 2, d]
-        self.to_reset = torch.stack(self.projected) * self.reset * (1 - self.reset)
+        self.to_update = torch.sub(self.states[:-1], self.candidates).mul_(self.update).mul_(closed)
+        self.to_candidate = self.candidates.square_().neg_().add_(1).mul_(closed)
+        self.to_reset = self.projected.mul_(self.reset).mul_(torch.sub(1, self.reset, out=closed))
 
     def back(self, t: int, given: Tensor, d_inputs: Tensor, d_state: Tensor) -> Tensor:
         """Fills the gradients of step t's two projections; returns the one that goes straight to states[t]."""
         d = self.units
-        into = torch.empty_like(d_inputs)
-        torch.mul(self.outer[t], given[:, None], out=into[:, d:].unflatten(-1, (2, d)))
+        into = d_inputs if self.plain else torch.empty_like(d_inputs)
+        torch.mul(given, self.to_update[t], out=into[:, d : 2 * d])
+        torch.mul(given, self.to_candidate[t], out=into[:, 2 * d :])
         torch.mul(into[:, 2 * d :], self.to_reset[t], out=into[:, :d])
-        d_inputs.copy_(self.input_norm.back(t, into))
-        torch.mul(into[:, 2 * d :], self.reset[t], out=into[:, 2 * d :])
-        d_state.copy_(self.state_norm.back(t, into))
+        if self.plain:
+            d_state[:, : 2 * d] = into[:, : 2 * d]
+            torch.mul(into[:, 2 * d :], self.reset[t], out=d_state[:, 2 * d :])
+        else:
+            d_inputs.copy_(self.input_norm.back(t, into))
+            into[:, 2 * d :].mul_(self.reset[t])
+            d_state.copy_(self.state_norm.back(t, into))
         return given * self.update[t]
 
     def gradients(self, name: str) -> dict[str, Tensor]:
