@@ -38,7 +38,7 @@ def test_every_variant_takes_part_in_every_section(outcome: Outcome, section: st
     for variant in VARIANTS:
         rows = of(outcome.report.rows, section, variant)
         assert rows or (section, variant) == ("replan", "baseline")
-        assert all(row.ms and row.runs == SMOKE.rounds for row in rows), rows
+        assert all(row.ms and len(row.times) == SMOKE.rounds for row in rows), rows
         assert all(row.low <= row.ms <= row.high and row.per_second for row in rows)
 
 
@@ -80,7 +80,7 @@ def test_the_json_file_says_what_where_and_with_which_versions(outcome: Outcome)
     assert stored.keys() == {"settings", "joeynmt", "surroundings", "seconds", "rows"}
     assert stored["settings"]["preset"] == "smoke" and stored["settings"]["sizes"]["units"] == SMOKE.sizes.units
     assert stored["surroundings"]["torch"] == torch.__version__
-    assert {"python", "device", "cores", "threads", "commit"} <= stored["surroundings"].keys()
+    assert {"python", "device", "cores", "threads", "waiting", "commit"} <= stored["surroundings"].keys()
     assert stored["seconds"].keys() == set(SECTIONS)
     assert all(row["per_second"] for row in stored["rows"] if row["ms"])
     assert read_rows(outcome.json) == outcome.report.rows
@@ -156,6 +156,8 @@ def test_what_does_not_exist_is_refused_with_what_does(monkeypatch: pytest.Monke
         choose_preset("auto", "cuda")
     with pytest.raises(InputError, match=r"sections: unknown 'trian' \(did you mean 'train'"):
         override(SMOKE, sections=["trian"])
+    with pytest.raises(InputError, match="processor time says nothing about a GPU"):
+        override(PRESETS["h200"], clock="cpu")
 
 
 def test_sizes_given_on_the_command_line_take_the_preset_s_place(tmp_path: Path) -> None:

@@ -48,6 +48,13 @@ def test_resetting_is_not_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     assert timing.times == (1000, 1000)
 
 
+def test_the_cpu_clock_reads_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    course = Course(monkeypatch)
+    monkeypatch.setattr(time, "process_time", lambda: 2 * course.now)
+    [timing] = race([course.contestant("a", 1)], "cpu", 2, 100, "cpu")
+    assert timing.times == (2000, 2000)
+
+
 def test_a_contestant_that_cannot_run_says_why_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     course = Course(monkeypatch)
 

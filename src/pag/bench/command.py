@@ -26,11 +26,15 @@ def bench(
     units: Annotated[int | None, typer.Option(min=1, help="Of embedding, encoder and decoder.")] = None,
     k: Annotated[int | None, typer.Option(min=2, help="Steps planned ahead.")] = None,
     vocabulary: Annotated[int | None, typer.Option(min=12, help="Symbols of source and target.")] = None,
+    attention: Annotated[
+        int | None, typer.Option(min=1, help="Units of our alignment MLP; default: twice --units. JoeyNMT's: --units.")
+    ] = None,
     layer_norm: Annotated[bool, typer.Option("--layer-norm", help="Layer normalisation in our models.")] = False,
     sentences: Annotated[int | None, typer.Option(min=1, help="Sentences searched at once.")] = None,
     length: Annotated[int | None, typer.Option(min=1, help="Length of the outputs found.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Timed runs of each contestant.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    clock: Annotated[str, typer.Option(help="wall, or cpu: processor time, for a CPU that others use too.")] = "wall",
     joeynmt: Annotated[Path | None, typer.Option(help="Folder that JoeyNMT was installed into.")] = None,
 ) -> None:
     """Time training and decoding: every variant and backend, the plain loop and JoeyNMT in the same run."""
@@ -42,8 +46,8 @@ def bench(
     settings, said = choose_preset(preset, device)
     settings = override(
         settings, sections=only, variants=variant, precisions=precision, beams=beam, batch=batch, source=source,
-        target=target, units=units, k=k, vocabulary=vocabulary, layer_norm=layer_norm or None, sentences=sentences,
-        length=length, rounds=rounds, threads=threads,
+        target=target, units=units, k=k, vocabulary=vocabulary, attention=attention, layer_norm=layer_norm or None,
+        sentences=sentences, length=length, rounds=rounds, threads=threads, clock=clock,
     )  # fmt: skip
     console = Console()
     if not console.is_terminal:

@@ -39,7 +39,7 @@ def recipe_of(variant: str, sizes: Sizes, precision: str = "float32") -> Recipe:
         {
             "task": {"name": "euler"},  # recipes need one; nothing here uses it
             "model": {**units, "layer_norm": sizes.layer_norm},
-            "attention": {"name": variant, "k": sizes.k},
+            "attention": {"name": variant, "k": sizes.k, "size": sizes.attention},
             "train": {"batch_size": sizes.batch, "precision": precision},
         },
         "bench",

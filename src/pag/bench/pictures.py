@@ -32,6 +32,7 @@ def bars(rows: Sequence[Row], path: Path) -> Path | None:
     for axis, (names, panel) in zip(axes[:, 0], panels.items(), strict=True):
         _bars(axis, panel)
         axis.set_title(", ".join(names), loc="left", fontsize=9)
+    axes[-1, 0].set_xlabel("ms", fontsize=8)
     figure.tight_layout()
     return save(figure, path)
 

@@ -76,6 +76,16 @@ def cells(row: Row) -> list[str]:
     return [row.section, row.task, row.model, row.backend, row.precision, ms, spread, speed, peak, *ratios, row.note]
 
 
+def markdown(rows: Sequence[Row]) -> str:
+    """The same rows for a page of documentation."""
+    shown = [row for row in rows if row.section != "scaling"]
+    head = ("section", "task", "model", "backend", "ms", "quartiles", "per second", "× loop", "× JoeyNMT", "note")
+    drop = (4, 8)  # precision and peak memory
+    lines = [[cell for at, cell in enumerate(cells(row)) if at not in drop] for row in shown]
+    rule = ["---"] * 4 + ["---:"] * 5 + ["---"]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [list(head), rule, *lines])
+
+
 def surroundings(device: str) -> dict[str, Any]:
     """Versions and hardware."""
     cuda = torch.device(device).type == "cuda"
@@ -88,6 +98,7 @@ def surroundings(device: str) -> dict[str, Any]:
         "device": torch.cuda.get_device_name(device) if cuda else processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "waiting": os.environ.get("OMP_WAIT_POLICY"),  # of idle threads; matters where others use the cores too
         "float32_products": torch.get_float32_matmul_precision(),
     }
 

@@ -20,7 +20,7 @@ class Row:
     ms: float | None  # median; None where nothing ran, and the note says why
     low: float | None = None  # quartiles
     high: float | None = None
-    runs: int = 0
+    times: list[float] = field(default_factory=list)  # every run's milliseconds, in order
     amount: float = 0.0  # target tokens or sentences of one run
     unit: str = ""  # of the amount
     peak_mib: float | None = None
@@ -51,7 +51,7 @@ def row_of(
         return replace(row, note=timing.error)
     low, high = timing.quartiles
     return replace(
-        row, ms=timing.median, low=low, high=high, runs=len(timing.times), peak_mib=timing.peak_mib,
+        row, ms=timing.median, low=low, high=high, times=[round(t, 3) for t in timing.times], peak_mib=timing.peak_mib,
         reserved_mib=timing.reserved_mib,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 from pag.bench import joeynmt, ours
 from pag.bench.rows import JOEYNMT, Row, compare, row_of
 from pag.bench.settings import Settings, Sizes
-from pag.bench.timing import Contestant, nothing, race
+from pag.bench.timing import Contestant, Timing, nothing, race
 
 PASS, UPDATE = "forward + backward", "whole update"
 TOKENS, SENTENCES = "target tokens", "sentences"
@@ -37,7 +37,7 @@ class Sections:
                 backend = made.said.partition(":")[0]
                 runs = {PASS: made.forward_backward, UPDATE: made.update}
                 contestants = [Contestant(variant, backend, run, made.reset) for run in runs.values()]
-                timings = race(contestants, self.settings.device, self.settings.rounds, self.settings.patience)
+                timings = self._run(contestants)
                 tokens = sizes.batch * sizes.target
                 rows = [
                     row_of(contestant, timing, "update", task, precision, asdict(sizes), tokens, TOKENS)
@@ -47,22 +47,21 @@ class Sections:
                 yield [rows[0], with_share(rows[1], rows[0])]
 
     def decode(self) -> Iterator[list[Row]]:
-        """Greedy and beam search beside JoeyNMT's."""
-        settings, sizes = self.settings, self.settings.sizes
-        for precision in settings.precisions:
-            where = (sizes, settings.device, precision, settings.sentences, settings.length)
-            models: dict[str, Any] = {variant: ours.Searching(variant, *where) for variant in settings.variants}
-            if self.neighbour.there:
-                models = {JOEYNMT: joeynmt.Searching(*where), **models}
-            for beam in settings.beams:
-                contestants = [Contestant(name, "search", partial(model.run, beam)) for name, model in models.items()]
-                yield self._searches([*self._absent(), *contestants], "decode", beam_name(beam), precision)
+        """Greedy and beam search beside JoeyNMT's, in the first precision: `pag generate` uses float32."""
+        settings, precision = self.settings, self.settings.precisions[0]
+        where = (settings.sizes, settings.device, precision, settings.sentences, settings.length)
+        models: dict[str, Any] = {variant: ours.Searching(variant, *where) for variant in settings.variants}
+        if self.neighbour.there:
+            models = {JOEYNMT: joeynmt.Searching(*where), **models}
+        for beam in settings.beams:
+            contestants = [Contestant(name, "search", partial(model.run, beam)) for name, model in models.items()]
+            yield self._searches([*self._absent(), *contestants], "decode", beam_name(beam), precision)
 
     def replan(self) -> Iterator[list[Row]]:
         """What skipping saves: models that re-plan at every step, and less often."""
         settings, sizes = self.settings, self.settings.sizes
         for variant in [v for v in settings.variants if v != "baseline"]:
-            precision = settings.precisions[-1]
+            precision = settings.precisions[0]
             where = (sizes, settings.device, precision, settings.sentences, settings.length)
             models = [ours.Replanning(variant, *where, every) for every in settings.replan_every if every <= sizes.k]
             rates = [model.rate() for model in models]
@@ -72,7 +71,7 @@ class Sections:
                 yield [with_rate(row, rate, rows[0]) for row, rate in zip(rows, rates, strict=True)]
 
     def scaling(self) -> Iterator[list[Row]]:
-        """The fastest pass of each variant, and JoeyNMT's, as one size grows."""
+        """The fastest pass of each variant, and JoeyNMT's, as one size grows; in the last precision."""
         precision = self.settings.precisions[-1]
         for axis, values in self.settings.scaling.items():
             for value in values:
@@ -102,28 +101,31 @@ class Sections:
         return [] if self.neighbour.there else [Contestant(JOEYNMT, "", nothing, absent=self.neighbour.said)]
 
     def _joeynmt_passes(self, sizes: Sizes, precision: str, both: bool) -> Iterator[Contestant]:
-        """As it comes; and with an attention as wide as ours, twice the encoder's."""
+        """As it comes; and with an attention as wide as ours where that is another width."""
         if not self.neighbour.there:
             yield from self._absent() if both else []
             return
         made = joeynmt.DecoderPass(sizes, self.settings.device, precision)
         yield Contestant(JOEYNMT, "as it comes", made.run, made.reset, f"attention of {sizes.units} units")
-        if both:
-            wide = joeynmt.DecoderPass(sizes, self.settings.device, precision, 2 * sizes.units)
-            note = f"attention of {2 * sizes.units} units, as ours"
-            yield Contestant(JOEYNMT, "wider", wide.run, wide.reset, note)
+        ours = sizes.attention or 2 * sizes.units
+        if both and ours != sizes.units:
+            wide = joeynmt.DecoderPass(sizes, self.settings.device, precision, ours)
+            yield Contestant(JOEYNMT, "as ours", wide.run, wide.reset, f"attention of {ours} units, as ours")
 
     # races
+
+    def _run(self, contestants: Sequence[Contestant], rounds: int | None = None) -> list[Timing]:
+        settings = self.settings
+        least = min(rounds or settings.rounds, settings.rounds)
+        return race(contestants, settings.device, least, settings.patience, settings.clock)
 
     def _race(
         self, contestants: Sequence[Contestant], section: str, task: str, precision: str, sizes: Sizes,
         amount: float, unit: str, rounds: int | None = None,
     ) -> list[Row]:  # fmt: skip
-        settings = self.settings
-        timings = race(contestants, settings.device, min(rounds or settings.rounds, settings.rounds), settings.patience)
         rows = [
             row_of(contestant, timing, section, task, precision, asdict(sizes), amount, unit)
-            for contestant, timing in zip(contestants, timings, strict=True)
+            for contestant, timing in zip(contestants, self._run(contestants, rounds), strict=True)
         ]
         return compare(rows)
 

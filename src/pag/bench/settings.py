@@ -10,6 +10,7 @@ from pag.errors import InputError, nearest
 
 VARIANTS = ("baseline", "rpag", "pag")
 SECTIONS = ("train", "update", "decode", "replan", "scaling")
+CLOCKS = ("wall", "cpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -23,6 +24,7 @@ class Sizes:
     units: int = 256
     k: int = 10
     vocabulary: int = 302  # the paper's target characters
+    attention: int | None = None  # units of our alignment MLP; default: twice the encoder's, as in a recipe
     layer_norm: bool = False
 
     def with_(self, name: str, value: int) -> "Sizes":
@@ -36,6 +38,7 @@ class Settings:
     sizes: Sizes = Sizes()
     precisions: tuple[str, ...] = ("float32",)
     threads: int | None = None
+    clock: str = "wall"  # or cpu: processor time
     variants: tuple[str, ...] = VARIANTS
     sections: tuple[str, ...] = SECTIONS
     rounds: int = 11  # timed runs of each contestant
@@ -61,7 +64,8 @@ PRESETS = {
         "cuda",
         Sizes(batch=64, source=50, target=200, units=600),
         ("float32", "bfloat16"),
-        patience=2.0,
+        rounds=7,
+        patience=1.5,
         sentences=256,
         length=200,
         scaling={"target": (50, 100, 200, 500), "source": (25, 50, 100), "batch": (16, 64, 256), "k": (5, 10, 20)},
@@ -102,6 +106,9 @@ def override(settings: Settings, **given: Any) -> Settings:
     sizes = {name: given.pop(name) for name in [f.name for f in fields(Sizes)] if name in given}
     for name, known in (("variants", VARIANTS), ("sections", SECTIONS), ("precisions", tuple(PRECISIONS))):
         _check(name, given.get(name, ()), known)
+    _check("clock", [given.get("clock", settings.clock)], CLOCKS)
+    if given.get("clock") == "cpu" and settings.device.startswith("cuda"):
+        raise InputError("clock: processor time says nothing about a GPU; use wall")
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list | tuple)}
     return replace(settings, **{**given, **lists}, sizes=replace(settings.sizes, **sizes))
 
