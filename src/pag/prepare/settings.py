@@ -1,0 +1,20 @@
+"""What decides a prepared folder, besides the text itself."""
+
+from pydantic import Field
+
+from pag.config import Settings
+
+
+class PrepareSettings(Settings):
+    source_language: str = Field("en", min_length=2, max_length=3, description="two-letter code")
+    target_language: str = Field("de", min_length=2, max_length=3, description="two-letter code")
+    subwords: int = Field(24_000, ge=8, description="size of the source vocabulary (BPE)")
+    characters: int = Field(300, ge=1, description="most frequent target characters that are kept")
+    max_source: int = Field(50, ge=1, description="longest training source, in subwords")
+    max_target: int = Field(500, ge=1, description="longest training target, in characters")
+    max_ratio: float = Field(9.0, gt=1, description="largest ratio of the two sides' numbers of words")
+    subword_lines: int = Field(1_000_000, ge=1, description="lines that BPE is learned from, evenly spread")
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
