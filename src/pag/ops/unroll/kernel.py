@@ -181,7 +181,7 @@ class Machine:
         self.source = "from_upper" if upward else "from_lower"
         fast = self.on_gpu and compute == torch.bfloat16
         common = {"NORM": layout.layer_norm, "C": tl.bfloat16 if compute == torch.bfloat16 else tl.float32}
-        exact = {"FAST": fast, "PRECISION": ("tf32" if fast else "tf32x3") if self.on_gpu else "ieee"}
+        exact = {"FAST": fast, "PRECISION": "tf32" if fast else "ieee"}
         reading = {"K": layout.k or 1, "KP": self.kp, "R": self.r, "RP": self.rp}
         planner = {"COLUMNS": self.columns[self.source], "OFFSET": layout.planner}
         bias = {"BIAS": int((ahead.UP_BIAS if upward else ahead.LOW_BIAS).value)}
@@ -213,7 +213,7 @@ class Machine:
         sums = a | reading | wide_tiles | kind | exact | common
         self.sums = sums | {
             "BLOCK_A": min(SUMS_A, self.block_a),
-            "num_warps": WARPS["sums"] * (1 if compute == torch.bfloat16 else 2),
+            "num_warps": WARPS["sums"],
         }
         self.hides_back = planner | upward_too | sums | {"num_warps": WARPS["hide_back"]}
         self.moves_back = planner | upward_too | moving
