@@ -17,6 +17,7 @@ HARD = re.compile(r"[\000-\010\016-\033]|'\s+'")
 TRIGGER = re.compile("[\r()%:;`„“”–—´‘’‚…«»\u00a0\"]|  |''")
 PLAIN = re.compile(rf"[{MosesTokenizer.IsAlnum}\-]+")  # no rule of the tokeniser touches these characters
 MARKER = "MULTI"  # … unless they look like its own name for several dots
+PLACED = ""  # stands for tokens that depend on the chunk's place
 LOWERS, DIGITS = frozenset(MosesTokenizer.IsLower), frozenset("0123456789")
 DETOKENISED_AS = {"cs": "de"}  # sacremoses' Czech rule glues every number of a sentence that ends with one
 LOWER, DIGIT, OTHER, LAST = "a", "1", "A", ""  # what comes after a chunk, as text that acts like it
@@ -32,7 +33,7 @@ class Moses:
         self._rules = [_rule(*pair) for pair in MosesPunctNormalizer(language).substitutions]
         self._numeric = set(self._slow.NUMERIC_ONLY_PREFIXES)
         self._prefixes = set(self._slow.NONBREAKING_PREFIXES) - self._numeric
-        self._inside: dict[str, str | None] = {}  # chunk → its tokens, or None where its place matters
+        self._inside = _Anywhere()
         self._placed: dict[tuple[str, bool, str], str] = {}  # chunk, is it the first, what comes after → its tokens
 
     def clean(self, line: str) -> str:
@@ -50,23 +51,18 @@ class Moses:
         if ("'" in line or not line.isprintable()) and HARD.search(line):
             return " ".join(self._slow.tokenize(line, escape=False))
         chunks = line.split()
-        found = list(map(self._inside.get, chunks))
-        while None in found:
-            place = found.index(None)
+        found = list(map(self._inside.__getitem__, chunks))
+        while PLACED in found:
+            place = found.index(PLACED)
             found[place] = self._look_up(chunks, place)
-        return " ".join(found)  # type: ignore[arg-type]
+        return " ".join(found)
 
     def detokenise(self, tokens: str) -> str:
         return str(self._joiner.detokenize(tokens.split(), unescape=False))
 
     def _look_up(self, chunks: list[str], place: int) -> str:
-        chunk = chunks[place]
-        if chunk not in self._inside:
-            _room_in(self._inside)[chunk] = _anywhere(chunk)
-        if (tokens := self._inside[chunk]) is not None:
-            return tokens
         after = _kind(chunks[place + 1]) if place + 1 < len(chunks) else LAST
-        key = (chunk, place == 0, after)
+        key = (chunks[place], place == 0, after)
         if key not in self._placed:
             _room_in(self._placed)[key] = self._at(*key)
         return self._placed[key]
@@ -83,13 +79,20 @@ class Moses:
         return word in self._prefixes or after == LOWER or (word in self._numeric and after == DIGIT)
 
 
-def _anywhere(chunk: str) -> str | None:
-    """The tokens of a chunk that has the same ones wherever it is."""
-    if MARKER in chunk:
-        return None
-    if PLAIN.fullmatch(chunk):
-        return chunk
-    return f"{chunk[:-1]} ," if chunk[-1] == "," and PLAIN.fullmatch(chunk[:-1]) else None
+class _Anywhere(dict[str, str]):
+    """Chunk → its tokens, where they are the same wherever it is; else PLACED."""
+
+    def __missing__(self, chunk: str) -> str:
+        _room_in(self)[chunk] = tokens = self._tokens(chunk)
+        return tokens
+
+    @staticmethod
+    def _tokens(chunk: str) -> str:
+        if MARKER in chunk:
+            return PLACED
+        if PLAIN.fullmatch(chunk):
+            return chunk
+        return f"{chunk[:-1]} ," if chunk[-1] == "," and PLAIN.fullmatch(chunk[:-1]) else PLACED
 
 
 def _kind(chunk: str) -> str:
