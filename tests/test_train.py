@@ -193,13 +193,14 @@ def test_a_folder_in_use_by_a_live_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_training_stops_early_when_the_monitor_no_longer_improves(tmp_path: Path) -> None:
-    recipe = tiny(train={"max_updates": 50, "validate_every": 2, "patience": 2, "lr": 1e-12})
+    settings = {"max_updates": 50, "validate_every": 2, "patience": 2, "lr": 1e-12}
+    recipe = tiny(train=settings, attention={"hold_updates": 0})
     assert train(tmp_path, recipe).reason == "no better loss in 2 validations"
     assert Checkpoint(tmp_path / "checkpoints" / "last").config["update"] < 50
 
 
 def test_training_stops_once_the_target_is_reached(tmp_path: Path) -> None:
-    recipe = tiny(train={"max_updates": 50, "validate_every": 2, "target": 100.0})
+    recipe = tiny(train={"max_updates": 50, "validate_every": 2, "target": 100.0}, attention={"hold_updates": 0})
     assert train(tmp_path, recipe).reason == "loss reached 100.0"
     assert Checkpoint(tmp_path / "checkpoints" / "last").config["update"] == 2
 
@@ -210,12 +211,18 @@ def test_an_unknown_monitor_is_refused_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_best_is_the_checkpoint_with_the_best_monitor(tmp_path: Path) -> None:
-    train(tmp_path, tiny(train={"max_updates": 12, "lr": 0.05, "keep": 2}))
-    losses = {e["update"]: e["loss"] for e in read_log(tmp_path) if e["kind"] == "valid"}
+    train(tmp_path, tiny(train={"max_updates": 12, "lr": 0.05, "keep": 2}, attention={"hold_updates": 0}))
+    losses = {e["update"]: e["loss"] for e in read_log(tmp_path) if e["kind"] == "valid" and e["update"]}
     assert Checkpoint(tmp_path / "checkpoints" / "best").config["update"] == min(losses, key=lambda u: losses[u])
     numbered = {path.name for path in (tmp_path / "checkpoints").iterdir() if path.name.isdigit()}
     assert {"00000012", "00000010"} <= numbered
     assert len(numbered) <= 3
+
+
+def test_a_checkpoint_made_while_the_switch_is_held_is_never_the_best(tmp_path: Path) -> None:
+    """Its commitment was not trained: used with the switch let go, it would be another model."""
+    train(tmp_path, tiny(train={"max_updates": 9, "lr": 1e-12}, attention={"hold_updates": 5}))
+    assert Checkpoint(tmp_path / "checkpoints" / "best").config["update"] == 6
 
 
 def test_the_switch_is_held_and_then_released(tmp_path: Path) -> None:

@@ -133,9 +133,7 @@ def _commitment(axes: Axes, output: Output, t: int, last: bool) -> None:
         axes.spines[side].set_visible(False)
 
 
-def curves(
-    models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics: Sequence[str], path: Path
-) -> Path:
+def curves(models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics: Sequence[str], path: Path) -> Path:
     """One panel per validation metric; a colour per model, a line per run of it."""
     figure, row = plt.subplots(1, len(metrics), figsize=(5.2 * len(metrics), 3.6), squeeze=False)
     for axes, metric in zip(row[0], metrics, strict=True):

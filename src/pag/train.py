@@ -282,11 +282,14 @@ class Trainer:
         values: dict[str, float] = self.fabric.broadcast(found.values if found else {})
         value = values.get(self.settings.monitor)
         assert value is not None
-        progress = self.progress
+        self.progress = progress = replace(self.progress, last_loss=values["loss"])
+        if self.held and self.model.decoder.attention.plans:
+            return False  # a model that was never let go is not what will be used
         better = progress.best is None or (value - progress.best) * self.direction > 0
-        self.progress = replace(progress, last_loss=values["loss"], stale=progress.stale + 1)
         if better:
-            self.progress = replace(self.progress, best=value, best_update=progress.update, stale=0)
+            self.progress = replace(progress, best=value, best_update=progress.update, stale=0)
+        else:
+            self.progress = replace(progress, stale=progress.stale + 1)
         return better
 
     def _tell(self, found: Validation) -> None:
