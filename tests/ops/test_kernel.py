@@ -101,6 +101,15 @@ def test_a_pass_between_another_s_ways_out_and_back_disturbs_nothing() -> None:
     assert all(torch.equal(alone[name], again[name]) for name in alone)
 
 
+def test_gradients_that_begin_between_two_wide_words_are_read_all_the_same() -> None:
+    case = decided("baseline", rows=1, steps=2).to(DEVICE, torch.float32)
+    trace = kernel.unroll(case.decoder, case.tokens, case.memory())
+    given = torch.randn(1 + trace.upper.numel(), device=DEVICE)[1:].view(trace.upper.shape)
+    (odd,) = torch.autograd.grad(trace.upper, case.tokens, given, retain_graph=True)
+    (even,) = torch.autograd.grad(trace.upper, case.tokens, given.clone())
+    assert torch.equal(odd, even)
+
+
 def test_a_recorded_pass_carries_the_plan() -> None:
     case = decided("pag", steps=2).to(DEVICE, torch.float32)
     assert kernel.unroll(case.decoder, case.tokens, case.memory(), case.noise, record=True).glimpses.plan is not None

@@ -84,40 +84,39 @@ def small_unnorm(
 
 @triton.jit
 def gate_unnorm(
-    table, norm: tl.constexpr, unit_slot: tl.constexpr, scale_slot: tl.constexpr, row, given, j, PART: tl.constexpr,
-    D: tl.constexpr, C: tl.constexpr,
+    table, norm: tl.constexpr, unit_slot: tl.constexpr, scale_slot: tl.constexpr, d_norm: tl.constexpr, row, b,
+    given, j, PART: tl.constexpr, D: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Back through the layer normalisation of one of a GRU projection's three parts."""
     inside = j < D
     unit = floats(at(table, unit_slot, C) + row * 3 * D + PART * D + j, inside)
     scale = tl.load(at(table, scale_slot, tl.float32) + row * 3 + PART)
+    sums = at(table, d_norm, tl.float32) + b * 6 * D + PART * D + j
+    add_to(sums, given * unit, inside)
+    add_to(sums + 3 * D, given, inside)
     weight = tl.load(at(table, norm, tl.float32) + PART * D + j, inside, 0.0)
     return unnormalise(given, weight, unit, scale, inside, D)
 
 
 @triton.jit
-def gate_sums(
-    table, unit_slot: tl.constexpr, d_norm: tl.constexpr, row, b, given, j, PART: tl.constexpr, D: tl.constexpr,
-    C: tl.constexpr,
-):  # fmt: skip
-    """Its weight's and bias's gradients, summed over the steps."""
-    inside = j < D
-    unit = floats(at(table, unit_slot, C) + row * 3 * D + PART * D + j, inside)
-    sums = at(table, d_norm, tl.float32) + b * 6 * D + PART * D + j
-    add_to(sums, given * unit, inside)
-    add_to(sums + 3 * D, given, inside)
-
-
-@triton.jit
 def d_gru_input(
     table, row, rows, b, g_low, g_seen, given, j, PART: tl.constexpr, D: tl.constexpr, LOW: tl.constexpr,
-    SEEN: tl.constexpr, KEPT: tl.constexpr, FIRST: tl.constexpr, C: tl.constexpr,
+    SEEN: tl.constexpr, KEPT: tl.constexpr, FIRST: tl.constexpr, NORM: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     inside, after = j < D, (row + rows).to(tl.int64)
     if FIRST:
+        if NORM:
+            given = gate_unnorm(
+                table, LOWER_INPUT_NORM, LOWER_INPUT_UNIT, LOWER_INPUT_SCALE, D_LOWER_INPUT_NORM, row, b, given, j,
+                PART, D, C,
+            )  # fmt: skip
         tl.store(g_seen + b * SEEN + PART * D + j, given.to(C), inside)
         tl.store(at(table, D_SEEN, C) + after * KEPT + PART * D + j, given.to(C), inside)
     else:
+        if NORM:
+            given = gate_unnorm(
+                table, UPPER_INPUT_NORM, UPPER_INPUT_UNIT, UPPER_INPUT_SCALE, D_UPPER_INPUT_NORM, row, b, given, j,
+                PART, D, C,
+            )  # fmt: skip
         tl.store(g_low + b * LOW + PART * D + j, given.to(C), inside)
         tl.store(at(table, D_LOW, C) + after * LOW + PART * D + j, given.to(C), inside)
         tl.store(g_seen + b * SEEN + 3 * D + PART * D + j, given.to(C), inside)
@@ -126,13 +125,23 @@ def d_gru_input(
 @triton.jit
 def d_gru_state(
     table, row, b, g_up, g_low, given, j, PART: tl.constexpr, D: tl.constexpr, UP: tl.constexpr,
-    LOW: tl.constexpr, FIRST: tl.constexpr, C: tl.constexpr,
+    LOW: tl.constexpr, FIRST: tl.constexpr, NORM: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     inside, now = j < D, row.to(tl.int64)
     if FIRST:
+        if NORM:
+            given = gate_unnorm(
+                table, LOWER_STATE_NORM, LOWER_STATE_UNIT, LOWER_STATE_SCALE, D_LOWER_STATE_NORM, row, b, given, j,
+                PART, D, C,
+            )  # fmt: skip
         tl.store(g_low + b * LOW + 3 * D + PART * D + j, given.to(C), inside)
         tl.store(at(table, D_LOW, C) + now * LOW + 3 * D + PART * D + j, given.to(C), inside)
     else:
+        if NORM:
+            given = gate_unnorm(
+                table, UPPER_STATE_NORM, UPPER_STATE_UNIT, UPPER_STATE_SCALE, D_UPPER_STATE_NORM, row, b, given, j,
+                PART, D, C,
+            )  # fmt: skip
         tl.store(g_up + b * UP + PART * D + j, given.to(C), inside)
         tl.store(at(table, D_UP, C) + now * UP + PART * D + j, given.to(C), inside)
 
@@ -160,37 +169,13 @@ def gru_back(
     to_update = given * (before - candidate) * update * (1 - update)
     to_candidate = given * (1 - update) * (1 - candidate * candidate)
     to_reset = to_candidate * projected * reset * (1 - reset)
-    x0, x1, x2 = to_reset, to_update, to_candidate
-    h0, h1, h2 = to_reset, to_update, to_candidate * reset
-    if NORM:
-        inputs: tl.constexpr = LOWER_INPUT_NORM if FIRST else UPPER_INPUT_NORM
-        input_unit: tl.constexpr = LOWER_INPUT_UNIT if FIRST else UPPER_INPUT_UNIT
-        input_scale: tl.constexpr = LOWER_INPUT_SCALE if FIRST else UPPER_INPUT_SCALE
-        state: tl.constexpr = LOWER_STATE_NORM if FIRST else UPPER_STATE_NORM
-        state_unit: tl.constexpr = LOWER_STATE_UNIT if FIRST else UPPER_STATE_UNIT
-        state_scale: tl.constexpr = LOWER_STATE_SCALE if FIRST else UPPER_STATE_SCALE
-        x0 = gate_unnorm(table, inputs, input_unit, input_scale, row, to_reset, j, 0, D, C)
-        x1 = gate_unnorm(table, inputs, input_unit, input_scale, row, to_update, j, 1, D, C)
-        x2 = gate_unnorm(table, inputs, input_unit, input_scale, row, to_candidate, j, 2, D, C)
-        h0 = gate_unnorm(table, state, state_unit, state_scale, row, to_reset, j, 0, D, C)
-        h1 = gate_unnorm(table, state, state_unit, state_scale, row, to_update, j, 1, D, C)
-        h2 = gate_unnorm(table, state, state_unit, state_scale, row, to_candidate * reset, j, 2, D, C)
     tl.store(direct + b * D + j, given * update, inside)
-    d_gru_input(table, row, rows, b, g_low, g_seen, x0, j, 0, D, LOW, SEEN, KEPT, FIRST, C)
-    d_gru_input(table, row, rows, b, g_low, g_seen, x1, j, 1, D, LOW, SEEN, KEPT, FIRST, C)
-    d_gru_input(table, row, rows, b, g_low, g_seen, x2, j, 2, D, LOW, SEEN, KEPT, FIRST, C)
-    d_gru_state(table, row, b, g_up, g_low, h0, j, 0, D, UP, LOW, FIRST, C)
-    d_gru_state(table, row, b, g_up, g_low, h1, j, 1, D, UP, LOW, FIRST, C)
-    d_gru_state(table, row, b, g_up, g_low, h2, j, 2, D, UP, LOW, FIRST, C)
-    if NORM:
-        d_inputs: tl.constexpr = D_LOWER_INPUT_NORM if FIRST else D_UPPER_INPUT_NORM
-        d_state: tl.constexpr = D_LOWER_STATE_NORM if FIRST else D_UPPER_STATE_NORM
-        gate_sums(table, input_unit, d_inputs, row, b, to_reset, j, 0, D, C)
-        gate_sums(table, input_unit, d_inputs, row, b, to_update, j, 1, D, C)
-        gate_sums(table, input_unit, d_inputs, row, b, to_candidate, j, 2, D, C)
-        gate_sums(table, state_unit, d_state, row, b, to_reset, j, 0, D, C)
-        gate_sums(table, state_unit, d_state, row, b, to_update, j, 1, D, C)
-        gate_sums(table, state_unit, d_state, row, b, to_candidate * reset, j, 2, D, C)
+    d_gru_input(table, row, rows, b, g_low, g_seen, to_reset, j, 0, D, LOW, SEEN, KEPT, FIRST, NORM, C)
+    d_gru_input(table, row, rows, b, g_low, g_seen, to_update, j, 1, D, LOW, SEEN, KEPT, FIRST, NORM, C)
+    d_gru_input(table, row, rows, b, g_low, g_seen, to_candidate, j, 2, D, LOW, SEEN, KEPT, FIRST, NORM, C)
+    d_gru_state(table, row, b, g_up, g_low, to_reset, j, 0, D, UP, LOW, FIRST, NORM, C)
+    d_gru_state(table, row, b, g_up, g_low, to_update, j, 1, D, UP, LOW, FIRST, NORM, C)
+    d_gru_state(table, row, b, g_up, g_low, to_candidate * reset, j, 2, D, UP, LOW, FIRST, NORM, C)
 
 
 @triton.jit

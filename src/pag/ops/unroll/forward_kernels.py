@@ -337,31 +337,39 @@ def gate_norm(
 @triton.jit
 def gru_input(
     table, row, b, low, seen, j, PART: tl.constexpr, D: tl.constexpr, LOW: tl.constexpr, SEEN: tl.constexpr,
-    FIRST: tl.constexpr, C: tl.constexpr,
+    FIRST: tl.constexpr, NORM: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     inside = j < D
     if FIRST:
         x = floats(at(table, TOKEN_LOWER, C) + row * 3 * D + PART * D + j, inside)
         x += tl.load(seen + b * SEEN + PART * D + j, inside, 0.0)
+        if NORM:
+            x = gate_norm(table, LOWER_INPUT_NORM, LOWER_INPUT_UNIT, LOWER_INPUT_SCALE, row, x, j, PART, D, C)
     else:
         x = tl.load(low + b * LOW + PART * D + j, inside, 0.0)
         x += tl.load(at(table, LOW_BIAS, tl.float32) + PART * D + j, inside, 0.0)
         x += tl.load(seen + b * SEEN + 3 * D + PART * D + j, inside, 0.0)
+        if NORM:
+            x = gate_norm(table, UPPER_INPUT_NORM, UPPER_INPUT_UNIT, UPPER_INPUT_SCALE, row, x, j, PART, D, C)
     return x
 
 
 @triton.jit
 def gru_state(
     table, row, b, up, low, j, PART: tl.constexpr, D: tl.constexpr, UP: tl.constexpr, LOW: tl.constexpr,
-    FIRST: tl.constexpr,
+    FIRST: tl.constexpr, NORM: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     inside = j < D
     if FIRST:
         x = tl.load(low + b * LOW + 3 * D + PART * D + j, inside, 0.0)
         x += tl.load(at(table, LOW_BIAS, tl.float32) + 3 * D + PART * D + j, inside, 0.0)
+        if NORM:
+            x = gate_norm(table, LOWER_STATE_NORM, LOWER_STATE_UNIT, LOWER_STATE_SCALE, row, x, j, PART, D, C)
     else:
         x = tl.load(up + b * UP + PART * D + j, inside, 0.0)
         x += tl.load(at(table, UP_BIAS, tl.float32) + PART * D + j, inside, 0.0)
+        if NORM:
+            x = gate_norm(table, UPPER_STATE_NORM, UPPER_STATE_UNIT, UPPER_STATE_SCALE, row, x, j, PART, D, C)
     return x
 
 
@@ -377,32 +385,21 @@ def gru(
         return
     b, j = tl.program_id(0), tl.program_id(1) * DP + tl.arange(0, DP)
     row, inside = t * rows + b, j < D
+    reset = tl.sigmoid(
+        gru_input(table, row, b, low, seen, j, 0, D, LOW, SEEN, FIRST, NORM, C)
+        + gru_state(table, row, b, up, low, j, 0, D, UP, LOW, FIRST, NORM, C)
+    )
+    update = tl.sigmoid(
+        gru_input(table, row, b, low, seen, j, 1, D, LOW, SEEN, FIRST, NORM, C)
+        + gru_state(table, row, b, up, low, j, 1, D, UP, LOW, FIRST, NORM, C)
+    )
+    projected = gru_state(table, row, b, up, low, j, 2, D, UP, LOW, FIRST, NORM, C)
+    x = gru_input(table, row, b, low, seen, j, 2, D, LOW, SEEN, FIRST, NORM, C)
+    candidate = tanh(x + reset * projected, False)
     states = at(table, LOWER if FIRST else UPPER, tl.float32)
-    before = tl.load(states + row * D + j, inside, 0.0)
-    x0 = gru_input(table, row, b, low, seen, j, 0, D, LOW, SEEN, FIRST, C)
-    x1 = gru_input(table, row, b, low, seen, j, 1, D, LOW, SEEN, FIRST, C)
-    x2 = gru_input(table, row, b, low, seen, j, 2, D, LOW, SEEN, FIRST, C)
-    h0 = gru_state(table, row, b, up, low, j, 0, D, UP, LOW, FIRST)
-    h1 = gru_state(table, row, b, up, low, j, 1, D, UP, LOW, FIRST)
-    projected = gru_state(table, row, b, up, low, j, 2, D, UP, LOW, FIRST)
-    if NORM:
-        inputs: tl.constexpr = LOWER_INPUT_NORM if FIRST else UPPER_INPUT_NORM
-        input_unit: tl.constexpr = LOWER_INPUT_UNIT if FIRST else UPPER_INPUT_UNIT
-        input_scale: tl.constexpr = LOWER_INPUT_SCALE if FIRST else UPPER_INPUT_SCALE
-        state: tl.constexpr = LOWER_STATE_NORM if FIRST else UPPER_STATE_NORM
-        state_unit: tl.constexpr = LOWER_STATE_UNIT if FIRST else UPPER_STATE_UNIT
-        state_scale: tl.constexpr = LOWER_STATE_SCALE if FIRST else UPPER_STATE_SCALE
-        x0 = gate_norm(table, inputs, input_unit, input_scale, row, x0, j, 0, D, C)
-        x1 = gate_norm(table, inputs, input_unit, input_scale, row, x1, j, 1, D, C)
-        x2 = gate_norm(table, inputs, input_unit, input_scale, row, x2, j, 2, D, C)
-        h0 = gate_norm(table, state, state_unit, state_scale, row, h0, j, 0, D, C)
-        h1 = gate_norm(table, state, state_unit, state_scale, row, h1, j, 1, D, C)
-        projected = gate_norm(table, state, state_unit, state_scale, row, projected, j, 2, D, C)
-    reset, update = tl.sigmoid(x0 + h0), tl.sigmoid(x1 + h1)
-    candidate = tanh(x2 + reset * projected, False)
-    after = candidate + update * (before - candidate)
-    tl.store(states + (row + rows) * D + j, after, inside)
-    tl.store(into + b * D + j, after.to(C), inside)
+    state = candidate + update * (tl.load(states + row * D + j, inside, 0.0) - candidate)
+    tl.store(states + (row + rows) * D + j, state, inside)
+    tl.store(into + b * D + j, state.to(C), inside)
     gates = at(table, LOWER_GATES if FIRST else UPPER_GATES, C) + row.to(tl.int64) * 4 * D + j
     tl.store(gates, reset.to(C), inside)
     tl.store(gates + D, update.to(C), inside)

@@ -386,7 +386,7 @@ class Loop:
         self.positions = layout.positions
         self.layout = layout = replace(layout, positions=triton.cdiv(layout.positions, 16) * 16)
         self.packed, self.compute = packed, compute
-        self.noise = None if noise is None else noise.transpose(0, 1).float().contiguous()
+        self.noise = None if noise is None else placed(noise.transpose(0, 1).float())
         if layout.k == 0:
             self.noise = None
         self.tensors = self.inputs(mask) | self.traces()
@@ -400,8 +400,8 @@ class Loop:
             "annotations": self.padded(packed.annotations, compute),
             "mask": self.padded(mask, torch.int8),
             "gate_keys": self.padded(packed.gate_keys, torch.float32),
-            "up_bias": packed.from_upper_bias.float().contiguous(),
-            "low_bias": packed.from_lower_bias.float().contiguous(),
+            "up_bias": placed(packed.from_upper_bias.float()),
+            "low_bias": placed(packed.from_lower_bias.float()),
         }
         for name in ("token_energy", "token_lower", "head", "summary"):
             found[name] = ready(getattr(packed, name), compute)
@@ -502,7 +502,7 @@ class Loop:
             found |= {"given_switch": given.switch, "switch": self.decided.switch}
             found |= {"pull_logits": pulled.logits, "pull_logits_through": pulled.logits_through}
             found |= {"pull_temperature": pulled.temperature, "pull_temperature_through": pulled.temperature_through}
-        return {name: value.contiguous() for name, value in found.items() if value is not None}
+        return {name: placed(value) for name, value in found.items() if value is not None}
 
     def gradients(self) -> dict[str, Tensor]:
         """Room for what the way back writes; what is added to starts at zero."""
@@ -616,13 +616,20 @@ def aligned(columns: int) -> int:
 
 
 def ready(x: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    return None if x is None else x.to(dtype).contiguous()
+    return None if x is None else placed(x.to(dtype))
+
+
+def placed(x: Tensor) -> Tensor:
+    """Contiguous, and beginning where wide loads may: a slice of another tensor need not."""
+    x = x.contiguous()
+    return x.clone() if x.data_ptr() % 16 else x
 
 
 def rows_first(x: Tensor) -> Tensor:
     """[B, T, ...], as a caller's gradients come, so that nothing is copied."""
-    return x.transpose(0, 1).float().contiguous()
+    return placed(x.transpose(0, 1).float())
 
 
 def addressed(x: Tensor | None) -> int:
+    assert x is None or x.data_ptr() % 16 == 0
     return 0 if x is None else x.data_ptr()
