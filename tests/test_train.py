@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import tiny, train
 from rich.console import Console
 
+from conftest import tiny, train
 from pag.checkpoint import Checkpoint
 from pag.config import Recipe
 from pag.errors import CheckpointError, RecipeError, RunError
