@@ -1,6 +1,7 @@
 """`pag bench` end to end at tiny sizes. Nothing here depends on how long anything took."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from pag.bench import joeynmt
 from pag.bench.command import bench
 from pag.bench.ours import Replanning, Searching, Updates, backends_of, model_of
-from pag.bench.report import read_rows
+from pag.bench.report import markdown, read_rows
 from pag.bench.rows import Row
 from pag.bench.run import Outcome, run_bench
 from pag.bench.settings import PRESETS, SECTIONS, VARIANTS, choose_preset, override
@@ -20,6 +21,7 @@ from pag.errors import InputError
 from pag.text.vocabulary import END
 
 SMOKE = PRESETS["smoke"]
+ROOT = Path(__file__).parents[2]
 INSTALLED = joeynmt.look_for(None).there
 needs_joeynmt = pytest.mark.skipif(not INSTALLED, reason=f"JoeyNMT is not installed: {joeynmt.INSTALL}")
 
@@ -170,3 +172,11 @@ def test_sizes_given_on_the_command_line_take_the_preset_s_place(tmp_path: Path)
     settings = json.loads((tmp_path / "bench.json").read_text("utf-8"))["settings"]
     assert settings["sizes"] == {**SMOKE.to_json()["sizes"], "units": 6}
     assert (settings["beams"], settings["sentences"]) == ([3], 1)
+
+
+def test_the_tables_of_bench_md_are_those_of_the_stored_results() -> None:
+    page = (ROOT / "docs" / "bench.md").read_text("utf-8")
+    tables = re.findall(r"<!-- (\S+\.json) -->\n(.*?)<!-- end -->", page, re.DOTALL)
+    assert len(tables) == 3
+    for file, shown in tables:
+        assert shown.strip() == markdown(read_rows(ROOT / "benchmarks" / "results" / file)), file

@@ -23,6 +23,7 @@ class Report:
 
     settings: Settings
     joeynmt: str  # its version, or how to install it
+    surroundings: dict[str, Any]  # as they were when the code was loaded
     rows: list[Row] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # of each section
 
@@ -30,7 +31,7 @@ class Report:
         return {
             "settings": self.settings.to_json(),
             "joeynmt": self.joeynmt,
-            "surroundings": surroundings(self.settings.device),
+            "surroundings": self.surroundings,
             "seconds": self.seconds,
             "rows": [row.to_json() for row in self.rows],
         }
@@ -77,10 +78,10 @@ def cells(row: Row) -> list[str]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The same rows for a page of documentation."""
+    """The same rows for a page of documentation, without precision and memory."""
     shown = [row for row in rows if row.section != "scaling"]
     head = ("section", "task", "model", "backend", "ms", "quartiles", "per second", "× loop", "× JoeyNMT", "note")
-    drop = (4, 8)  # precision and peak memory
+    drop = (4, 8)
     lines = [[cell for at, cell in enumerate(cells(row)) if at not in drop] for row in shown]
     rule = ["---"] * 4 + ["---:"] * 5 + ["---"]
     return "\n".join("| " + " | ".join(line) + " |" for line in [list(head), rule, *lines])
@@ -121,12 +122,15 @@ def processor() -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree that this code lies in, if git knows one."""
+    """The commit of the source tree that this code lies in, if git knows one; "+" where the code was changed since."""
+    here = Path(__file__).parents[1]
+    head = _git("-C", str(here), "rev-parse", "--short=12", "HEAD")
+    return head and head + ("+" if _git("-C", str(here), "status", "--porcelain", "--", ".") else "")
+
+
+def _git(*words: str) -> str | None:
     try:
-        asked = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"],
-            capture_output=True, text=True, timeout=10, check=False,
-        )  # fmt: skip
+        asked = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return asked.stdout.strip() or None

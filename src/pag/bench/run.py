@@ -1,15 +1,15 @@
 """A whole benchmark: each section in turn, the report rewritten after every race."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from pag.bench import pictures
 from pag.bench.joeynmt import look_for
-from pag.bench.report import Report, table
+from pag.bench.report import Report, surroundings, table
 from pag.bench.rows import Row
 from pag.bench.sections import Sections
 from pag.bench.settings import Settings
@@ -31,17 +31,24 @@ def run_bench(settings: Settings, out: Path, console: Console, joeynmt: Path | N
         report = _measure(settings, out / "bench.json", console, joeynmt)
     finally:
         torch.set_num_threads(before)
-    drawn = (pictures.bars(report.rows, out / "bars.png"), pictures.scaling(report.rows, out / "scaling.png"))
     console.print(table(report.rows, report.joeynmt))
-    outcome = Outcome(report, out / "bench.json", tuple(path for path in drawn if path))
+    outcome = Outcome(report, out / "bench.json", draw(report.rows, out))
     for path in (outcome.json, *outcome.pictures):
         console.print(str(path), highlight=False, soft_wrap=True)
     return outcome
 
 
+def draw(rows: Sequence[Row], out: Path) -> tuple[Path, ...]:
+    """The pictures of some rows; those of a stored report, too."""
+    from pag.bench import pictures  # only now: the numbers are safe by then
+
+    drawn = (pictures.bars(rows, out / "bars.png"), pictures.scaling(rows, out / "scaling.png"))
+    return tuple(path for path in drawn if path)
+
+
 def _measure(settings: Settings, path: Path, console: Console, joeynmt: Path | None) -> Report:
     neighbour = look_for(joeynmt)
-    report = Report(settings, neighbour.said)
+    report = Report(settings, neighbour.said, surroundings(settings.device))
     sections = Sections(settings, neighbour)
     for section in settings.sections:
         started = time.monotonic()
