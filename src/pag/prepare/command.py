@@ -1,7 +1,8 @@
 """`pag prepare translation`: files named on the command line, a progress bar, and the report at the end."""
 
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +62,24 @@ def prepare_files(
         raise DataError(f"cannot prepare: {problems}") from None
     corpora = {split: corpus for split, files in splits.items() if (corpus := files.corpus(split)) is not None}
     console = Console(stderr=True)
-    with Meter.running(console) as meter:
+    with _tidy_when_stopped(), Meter.running(console) as meter:
         report = prepare(checked, corpora, out, workers or usable_cores(), meter.tell, replace)
     print(as_text(report), end="")
     console.print(f"{meter.rate(report):,.0f} pairs/s; prepared folder {out}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _tidy_when_stopped() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does: what is unfinished is removed."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Meter:
@@ -93,12 +108,12 @@ class Meter:
         if stage != self.stage:
             self.stage, self.since = stage, now
             self.task = self.bar.add_task(stage, total=1.0 if share else None, facts="")
-        rate = pairs / max(1e-9, now - self.since)
-        facts = f"{pairs:,} pairs, {rate:,.0f}/s" if pairs else ""
+        spent = now - self.since
+        facts = f"{pairs:,} pairs" + (f", {pairs / spent:,.0f}/s" if spent > 0.5 else "") if pairs else ""
         self.bar.update(self.task, completed=share, total=1.0 if share else None, facts=facts)
         if not self.live and now - self.spoke > QUIET_SECONDS:
             self.spoke = now
-            left = f", {(now - self.since) * (1 - share) / share:.0f} s left" if share else ""
+            left = f", {spent * (1 - share) / share:.0f} s left" if share else ""
             self.console.print(f"{stage}: {facts}{left}", highlight=False, soft_wrap=True)
 
     def rate(self, report: Mapping[str, Any]) -> float:

@@ -1,11 +1,13 @@
 """Work spread over processes: results in order, and never many blocks in memory at once."""
 
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -50,6 +52,16 @@ class Workers:
 
 def _set_up() -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C means
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def usable_cores() -> int:
