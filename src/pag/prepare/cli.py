@@ -1,0 +1,95 @@
+"""The commands `pag prepare translation` and `pag fetch`. What is slow to import is imported when it is needed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+TRANSLATION_EXAMPLE = (
+    "Example: pag prepare translation data/en-de --train-source train.en.gz --train-target train.de.gz "
+    "--valid-source valid.en --valid-target valid.de"
+)
+FETCH_EXAMPLE = "Example: pag fetch wmt15/en-de --out data/wmt15-en-de"
+Paths = list[Path] | None
+
+
+def translation(
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Prepared folder to make.")],
+    train_source: Annotated[Paths, typer.Option(help="Text, plain, .gz or .xz; may be repeated.")] = None,
+    train_target: Annotated[Paths, typer.Option(help="Its translation, line by line; as many files.")] = None,
+    train_pairs: Annotated[Paths, typer.Option(help="Or both with a tab between; - is standard input.")] = None,
+    valid_source: Annotated[Paths, typer.Option(help="Held-out text that training is watched on.")] = None,
+    valid_target: Annotated[Paths, typer.Option(help="Its translation.")] = None,
+    test_source: Annotated[Paths, typer.Option(help="Held-out text for the final score.")] = None,
+    test_target: Annotated[Paths, typer.Option(help="Its translation.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=SOURCE,TARGET", help="Another held-out set; may be repeated.")
+    ] = None,
+    source_language: Annotated[str, typer.Option(help="Two-letter code.")] = "en",
+    target_language: Annotated[str, typer.Option(help="Two-letter code.")] = "de",
+    subwords: Annotated[int, typer.Option(help="Size of the source vocabulary (BPE).")] = 24_000,
+    characters: Annotated[int, typer.Option(help="Most frequent target characters that are kept.")] = 300,
+    max_source: Annotated[int, typer.Option(help="Longest training source, in subwords.")] = 50,
+    max_target: Annotated[int, typer.Option(help="Longest training target, in characters.")] = 500,
+    max_ratio: Annotated[float, typer.Option(help="Largest ratio of the sides' numbers of words.")] = 9.0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Write a prepared folder anew.")] = False,
+) -> None:
+    """Raw parallel text into a prepared folder, with a report of what is in it.
+
+    Training pairs that are empty, too long, out of proportion or not UTF-8 are dropped, and counted in the report.
+    Held-out sets are kept whole.
+    """
+    from pag.prepare.command import Files, prepare_files
+
+    settings = {
+        "source_language": source_language, "target_language": target_language, "subwords": subwords,
+        "characters": characters, "max_source": max_source, "max_target": max_target, "max_ratio": max_ratio,
+    }  # fmt: skip
+    splits = {
+        "train": Files(train_source or (), train_target or (), train_pairs or ()),
+        "valid": Files(valid_source or (), valid_target or ()),
+        "test": Files(test_source or (), test_target or ()),
+        **dict(Files.parse(text) for text in also or ()),
+    }
+    prepare_files(settings, splits, out, workers, replace)
+
+
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="wmt15/en-de, wmt15/en-cs or wmt15/en-fi.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder; default: data/NAME.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be downloaded.")] = False,
+) -> None:
+    """Download public data, verify it and unpack it as plain text. Stopped, the same command goes on."""
+    from pag import fetch as fetching
+
+    found, folder = fetching.collection(name), out or Path("data") / name
+    print("\n".join(fetching.plan(found, folder)))
+    if found.note:
+        print(found.note)
+    if dry_run:
+        return
+    with _bars() as bars:
+        fetching.fetch(found, folder, lambda title: _bar(bars, title))
+    print(f"Now:\n{fetching.prepare_command(found, folder)}")
+
+
+def _bars() -> "Progress":
+    """Megabytes, rate and time left of each file, on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    console = Console(stderr=True)
+    return Progress(
+        *columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    )
+
+
+def _bar(bars: "Progress", title: str) -> Callable[[int, int | None], None]:
+    task = bars.add_task(title, total=None)
+    return lambda done, total: bars.update(task, completed=done, total=total)
