@@ -123,6 +123,7 @@ def _euler(found: dict[str, Any]) -> str:
         reached = _by_seed(cell.reached, "d")
         rows.append(f"| {cell.name} | {PAPER[cell.name]} | {exact} | {rates} | {reached} | {cell.parameters:,} |")
     summary = next(iter(found["runs"].values()))[0]["summary"]
+    precision = summary["recipe"]["train"]["precision"]
     minutes = sum(run["summary"]["seconds"] for runs in found["runs"].values() for run in runs) / 60
     return f"""## Eulerian circuits, 7 nodes and 4 distractors
 
@@ -133,9 +134,9 @@ def _euler(found: dict[str, Any]) -> str:
 {chr(10).join(rows)}
 
 Exact circuits among 500 validation graphs that no model was trained on, greedy search; best means the best validation
-after the switch was let go. {summary["update"]:,} updates of 32 graphs, hidden 360, k = 10. {summary["device"]}, torch
-{summary["torch"]}, {summary["recipe"]["train"]["precision"]}, commit {found["commit"] or "unknown"}. The runs took {minutes:.0f} minutes
-added up, all at the same time on one GPU.
+after the switch was let go. {summary["update"]:,} updates of 32 graphs, hidden 360, k = 10, {precision}.
+{summary["device"]}, torch {summary["torch"]}, commit {found["commit"] or "unknown"}. The runs took {minutes:.0f}
+minutes added up, all at the same time on one GPU.
 
     python benchmarks/seeds.py euler/baseline euler/pag euler/rpag --seeds 5 --jobs 15 \\
         --out benchmarks/results/euler.json

@@ -1,37 +1,21 @@
 """What many tests share: a tiny recipe, models with random weights, and one short finished run."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 
-from pag.config import Recipe, build_recipe
+from pag.config import Recipe
 from pag.model import Seq2Seq
 from pag.registry import ATTENTIONS
-from pag.run import Machine, Outcome, train_run
 from pag.tasks.euler import EulerTask
-
-TINY: dict[str, dict[str, Any]] = {
-    "task": {"name": "euler", "nodes": 4, "distractors": 3, "train": 40, "valid": 8, "test": 10},
-    "model": {"embedding": 8, "encoder": 12, "decoder": 12},
-    "attention": {"name": "pag", "k": 3, "read_size": 8, "hold_updates": 3},
-    "train": {"max_updates": 6, "batch_size": 8, "lr": 0.01, "validate_every": 3, "save_every": 2, "log_every": 1},
-    "generate": {"max_length": 12, "batch_size": 4},
-}
+from tiny import tiny, train
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """Two test workers share two cores; and one thread makes sums repeat bit for bit."""
     torch.set_num_threads(1)
-
-
-def tiny(**sections: dict[str, Any]) -> Recipe:
-    """The tiny recipe with some settings changed: `tiny(attention={"name": "rpag"})`."""
-    return build_recipe({name: {**values, **sections.get(name, {})} for name, values in TINY.items()}, "tiny")
 
 
 @pytest.fixture(params=sorted(ATTENTIONS))
@@ -54,13 +38,6 @@ def model(recipe: Recipe, task: EulerTask) -> Seq2Seq:
         for weight in model.parameters():
             weight += 1.5 * torch.randn(weight.shape, generator=chance, dtype=weight.dtype) / weight.shape[-1] ** 0.5
     return model
-
-
-Train = Callable[..., Outcome]
-
-
-def train(folder: Path, recipe: Recipe, resume: str = "auto") -> Outcome:
-    return train_run(recipe, folder, resume, Machine("cpu"), Console(quiet=True))
 
 
 @pytest.fixture(scope="session")

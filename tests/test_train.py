@@ -13,13 +13,13 @@ import pytest
 import torch
 from rich.console import Console
 
-from conftest import tiny, train
 from pag.checkpoint import Checkpoint
 from pag.config import Recipe
 from pag.errors import CheckpointError, RecipeError, RunError
 from pag.model import Seq2Seq
 from pag.run import Machine, in_use, read_log, train_run
 from pag.train import Trainer
+from tiny import tiny, train
 
 PAG = [sys.executable, "-m", "pag"]
 

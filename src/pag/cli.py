@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pag.bench.command import bench
 from pag.errors import PagError
 
 app = typer.Typer(
@@ -223,6 +224,9 @@ def score(
     model = pag.load(run, device)
     for found in model.score(strict_lines(source), strict_lines(target)):
         print(json.dumps(asdict(found), ensure_ascii=False) if as_json else f"{found.log_prob:.6f}")
+
+
+app.command(epilog="Example: pag bench --preset smoke --out runs/bench")(bench)
 
 
 @plot.command("alignments", epilog="Example: pag plot alignments runs/quickstart --number 2 --out alignments.png")
