@@ -14,9 +14,12 @@ REMEMBERED = 200_000  # chunks; past that all are forgotten, which bounds the me
 # what makes chunks depend on more: deleted control characters, and two apostrophes that share a blank
 HARD = re.compile(r"[\000-\010\016-\033]|'\s+'")
 # what at least one rule of the normaliser needs; a line without any of it is already normal
-TRIGGER = re.compile("[\r()%:;`„“”–—´‘’‚…«»\u00a0\"]|  |''")
+TRIGGER = re.compile('[\r()%:;`„“”–—´‘’‚…«»\u00a0"]')
+DOUBLES = "  ", "''"
 PLAIN = re.compile(rf"[{MosesTokenizer.IsAlnum}\-]+")  # no rule of the tokeniser touches these characters
+APART, _ = MosesTokenizer.PAD_NOT_ISALNUM  # a character that is a token of its own
 MARKER = "MULTI"  # … unless they look like its own name for several dots
+TRICKY = re.compile(r"[.,']")  # what depends on its neighbours
 PLACED = ""  # stands for tokens that depend on the chunk's place
 LOWERS, DIGITS = frozenset(MosesTokenizer.IsLower), frozenset("0123456789")
 DETOKENISED_AS = {"cs": "de"}  # sacremoses' Czech rule glues every number of a sentence that ends with one
@@ -41,7 +44,7 @@ class Moses:
         return self.tokenise(self.normalise(line))
 
     def normalise(self, line: str) -> str:
-        if TRIGGER.search(line):
+        if TRIGGER.search(line) or DOUBLES[0] in line or DOUBLES[1] in line:
             for needed, pattern, replacement in self._rules:
                 if needed in line:
                     line = pattern.sub(replacement, line)
@@ -92,7 +95,9 @@ class _Anywhere(dict[str, str]):
             return PLACED
         if PLAIN.fullmatch(chunk):
             return chunk
-        return f"{chunk[:-1]} ," if chunk[-1] == "," and PLAIN.fullmatch(chunk[:-1]) else PLACED
+        if chunk[-1] == "," and PLAIN.fullmatch(chunk[:-1]):
+            return f"{chunk[:-1]} ,"
+        return PLACED if TRICKY.search(chunk) else " ".join(APART.sub(r" \1 ", chunk).split())
 
 
 def _kind(chunk: str) -> str:
