@@ -120,7 +120,7 @@ class _Search:
         memory, state = model.begin(batch)
         sentences, device = len(batch.source), batch.source.device
         slots = torch.arange(sentences, device=device).repeat_interleave(width)
-        self.memory, self.state = memory.select(slots), state.select(slots)
+        self.memory, self.state = memory, state.select(slots)  # the slots of a sentence share its memory
         self.on_gpu = device.type == "cuda"
         self.lengths = batch.source_lengths.tolist()
         self.before = torch.full((sentences * width,), NOTHING, device=device)
@@ -219,7 +219,7 @@ class _Search:
         stay = going.nonzero()[:, 0]
         rows = (stay[:, None] * self.width + torch.arange(self.width, device=stay.device)).flatten()
         self.slots = self.slots.select(stay)
-        self.memory, self.state = self.memory.select(rows), self.state.select(rows)
+        self.memory, self.state = self.memory.select(stay), self.state.select(rows)
         self.before, self.origin = self.before[rows], self.origin[rows]
         return staying
 

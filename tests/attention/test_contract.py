@@ -83,6 +83,22 @@ def test_select_commutes_with_step(name: str, layer_norm: bool, training: bool) 
 
 
 @MODES
+def test_rows_that_share_a_sentence_get_what_their_own_copies_give(name: str, layer_norm: bool, training: bool) -> None:
+    """The hypotheses of a beam stand together and share one memory."""
+    built, acts = attention(name, layer_norm), scene(lengths=(5, 2, 3, 4, 5, 3))
+    few = torch.tensor([1, 4])
+    with torch.set_grad_enabled(training):
+        memory = built.prepare(acts.annotations, acts.mask).select(few)
+        own = memory.select(few.new_tensor([0, 0, 0, 1, 1, 1]))
+        shared_state = own_state = built.start(own)
+        for t in range(acts.steps):
+            shared, shared_state = built.step(acts.query(t), memory, shared_state, acts.noise[:, t])
+            alone, own_state = built.step(acts.query(t), own, own_state, acts.noise[:, t])
+            assert_same(shared, alone)
+            assert_same(shared_state, own_state)
+
+
+@MODES
 def test_a_sentence_alone_gives_what_it_gives_in_a_batch(name: str, layer_norm: bool, training: bool) -> None:
     built, acts = attention(name, layer_norm), scene()
     with torch.set_grad_enabled(training):

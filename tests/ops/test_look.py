@@ -13,7 +13,7 @@ from pag.layers import initialise
 from pag.ops.look import kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-ROWS, POSITIONS, UNITS = 5, 37, 70
+SENTENCES, ROWS, POSITIONS, UNITS = 2, 6, 37, 70  # three rows share a sentence
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -21,9 +21,10 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 
 def test_scores_of_active_rows_equal_the_formula_and_others_are_zero() -> None:
-    keys, moving, weight = draw(ROWS, POSITIONS, UNITS), draw(ROWS, UNITS, seed=1), draw(1, UNITS, seed=2)
-    active = torch.tensor([True, False, True, True, False], device=DEVICE)
-    expected = (torch.tanh(keys.double() + moving.double()[:, None]) @ weight.double()[0]) * active[:, None]
+    keys, moving, weight = draw(SENTENCES, POSITIONS, UNITS), draw(ROWS, UNITS, seed=1), draw(1, UNITS, seed=2)
+    own = keys.repeat_interleave(ROWS // SENTENCES, 0)
+    active = torch.tensor([True, False, True, True, False, True], device=DEVICE)
+    expected = (torch.tanh(own.double() + moving.double()[:, None]) @ weight.double()[0]) * active[:, None]
     torch.testing.assert_close(kernel.score(keys, moving, weight, active).double(), expected, atol=1e-5, rtol=1e-5)
 
 
@@ -37,12 +38,12 @@ def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(k: int, read: int,
         if isinstance(module, nn.LayerNorm):
             nn.init.normal_(module.weight, 1.0, 0.3)
     attention = attention.to(DEVICE)
-    mask = torch.ones(ROWS, POSITIONS, dtype=torch.bool, device=DEVICE)
-    memory = attention.prepare(draw(ROWS, POSITIONS, 12), mask)
+    mask = torch.ones(SENTENCES, POSITIONS, dtype=torch.bool, device=DEVICE)
+    memory = attention.prepare(draw(SENTENCES, POSITIONS, 12), mask)
     query = Query(draw(ROWS, 9, seed=1), draw(ROWS, 6, seed=2))
-    start = attention.start(memory)
-    state = Plan(draw(ROWS, k, POSITIONS, seed=4), start.commitment, draw(ROWS, 12, seed=5))
-    active = torch.tensor([True, False, True, True, False], device=DEVICE)
+    commitment = attention.commitment.start(draw(ROWS, 12))
+    state = Plan(draw(ROWS, k, POSITIONS, seed=4), commitment, draw(ROWS, 12, seed=5))
+    active = torch.tensor([True, False, True, True, False, True], device=DEVICE)
     with torch.no_grad():
         plan, gate = attention.replan_on_gpu(active, query, memory, state)
         renewed, opened = attention.replan(query, memory, state)

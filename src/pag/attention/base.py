@@ -16,11 +16,17 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True)
 class Memory(State):
-    """What is computed once per sentence."""
+    """What is computed once per sentence. The rows of a step may be a multiple W of the sentences: then each
+    sentence is shared by W rows that stand together, as the hypotheses of a beam do."""
 
-    annotations: Tensor  # h [B, S, 2·enc]
-    mask: Tensor  # True on real positions [B, S]
-    keys: Tensor  # W_h h + b [B, S, a]
+    annotations: Tensor  # h [N, S, 2·enc]
+    mask: Tensor  # True on real positions [N, S]
+    keys: Tensor  # W_h h + b [N, S, a]
+    gate: Tensor | None = None  # W_uh h + b (PAG) [N, S, k]
+
+    def of_rows(self, rows: Tensor, count: int) -> "Memory":
+        """The memory of some of `count` rows, one sentence each."""
+        return self.select(rows // (count // len(self.mask)))
 
 
 @dataclass(frozen=True)
@@ -86,19 +92,26 @@ class Attention(nn.Module, ABC, Generic[S]):
 
     def energy(self, query: Query, memory: Memory) -> Tensor:
         """W_h h_j + W_y y + W_s s_{t-1}, before the tanh [B, S, a]."""
-        return memory.keys + self.moving(query)[:, None]
+        return at_positions(memory.keys, self.moving(query))
 
     def moving(self, query: Query) -> Tensor:
         """W_y y + W_s s_{t-1}, the part of the energy that changes at every step [B, a]."""
         return self.token(query.token) + self.state_norm(self.state(query.state))
 
 
+def at_positions(of_position: Tensor, of_row: Tensor) -> Tensor:
+    """Every position's [N, S, a] plus every row's [B, a] → [B, S, a]."""
+    rows = of_row.view(len(of_position), -1, 1, of_row.shape[-1])
+    return (of_position[:, None] + rows).flatten(0, 1)
+
+
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """α over real positions; padding gets exactly zero."""
-    return scores.to(exact(scores)).masked_fill(~mask, float("-inf")).softmax(-1)
+    """α over real positions [B, S]; padding gets exactly zero."""
+    shared = scores.to(exact(scores)).view(len(mask), -1, mask.shape[1])
+    return shared.masked_fill(~mask[:, None], float("-inf")).softmax(-1).flatten(0, 1)
 
 
 def attend(alignment: Tensor, memory: Memory) -> Tensor:
     """ψ = Σ_j α_j h_j [B, 2·enc]."""
-    weights = alignment.to(memory.annotations.dtype)
-    return torch.bmm(weights[:, None], memory.annotations)[:, 0]
+    weights = alignment.to(memory.annotations.dtype).view(len(memory.mask), -1, alignment.shape[1])
+    return torch.bmm(weights, memory.annotations).flatten(0, 1)

@@ -44,5 +44,6 @@ class BaselineAttention(Attention[Nothing]):
         if fast(query.state):
             from pag.ops.look.kernel import score
 
-            return score(memory.keys, self.moving(query), self.score.weight, memory.mask[:, 0])
+            everyone = torch.ones(len(query.state), dtype=torch.bool, device=query.state.device)
+            return score(memory.keys, self.moving(query), self.score.weight, everyone)
         return self.score(torch.tanh(self.energy(query, memory)))[..., 0]

@@ -1,11 +1,11 @@
 """PAG: plan, attend, generate (paper, section 3.2 and Algorithm 1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked_softmax
+from pag.attention.base import Attention, Glimpse, Memory, Query, at_positions, attend, masked_softmax
 from pag.attention.commitment import Commitment, CommitmentPlan, shift
 from pag.config import AttentionSettings
 from pag.layers import norm
@@ -50,6 +50,9 @@ class PlanningAttention(Attention[Plan]):
         """The gate starts open, so that the untrained model takes its candidate, as the baseline does."""
         nn.init.constant_(self.gate_annotation.bias, self.settings.gate_bias)
 
+    def prepare(self, annotations: Tensor, mask: Tensor) -> Memory:
+        return replace(super().prepare(annotations, mask), gate=self.gate_annotation(annotations))
+
     def start(self, memory: Memory) -> Plan:
         rows, positions, size = memory.annotations.shape
         like = memory.annotations.to(exact(memory.annotations))
@@ -78,9 +81,14 @@ class PlanningAttention(Attention[Plan]):
         beta = torch.tanh(self.read_norm(self.read(state.plan.transpose(1, 2))))  # β_j [B, S, r]
         hidden = torch.tanh(self.energy(query, memory) + self.summary(beta))
         candidate = self.candidate(hidden).transpose(1, 2)  # Ā_t
-        moving = self.gate_moving(query, state)[:, None]
-        gate = torch.sigmoid(self.gate_annotation(memory.annotations) + moving).transpose(1, 2)  # u_t
+        gate = torch.sigmoid(at_positions(self.gate_keys(memory), self.gate_moving(query, state))).transpose(
+            1, 2
+        )  # u_t
         return state.plan + gate * (candidate - state.plan), gate
+
+    def gate_keys(self, memory: Memory) -> Tensor:
+        """W_uh h_j [N, S, k], from the memory where `prepare` made it."""
+        return self.gate_annotation(memory.annotations) if memory.gate is None else memory.gate
 
     def gate_moving(self, query: Query, state: Plan) -> Tensor:
         """W_us s_{t-1} + W_uψ ψ_{t-1} [B, k]."""
@@ -94,7 +102,7 @@ class PlanningAttention(Attention[Plan]):
         rows = switch.nonzero()[:, 0]
         plan, gate = shift(state.plan, 0.0), torch.zeros_like(state.plan)
         if len(rows):
-            renewed, opened = self.replan(query.select(rows), memory.select(rows), state.select(rows))
+            renewed, opened = self.replan(query.select(rows), memory.of_rows(rows, len(switch)), state.select(rows))
             plan = plan.index_copy(0, rows, renewed.to(plan.dtype))
             gate = gate.index_copy(0, rows, opened.to(gate.dtype))
         return plan, gate
@@ -103,7 +111,7 @@ class PlanningAttention(Attention[Plan]):
         """The same without asking the GPU which rows these are: the kernel passes the others over."""
         from pag.ops.look.kernel import replan
 
-        of_gate = self.gate_annotation(memory.annotations), self.gate_moving(query, state)
+        of_gate = self.gate_keys(memory), self.gate_moving(query, state)
         return replan(
             state.plan, memory.keys, self.moving(query), *of_gate, switch,
             self.read, self.read_norm, self.summary.weight, self.candidate,

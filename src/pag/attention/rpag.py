@@ -64,7 +64,7 @@ class RepeatAttention(Attention[Repeat]):
         rows = switch.nonzero()[:, 0]
         if not len(rows):
             return state.alignment, state.context
-        looking = memory.select(rows)
+        looking = memory.of_rows(rows, len(switch))
         fresh = self.look(query.select(rows), looking)
         alignment = state.alignment.index_copy(0, rows, fresh.to(state.alignment.dtype))
         return alignment, state.context.index_copy(0, rows, attend(fresh, looking).to(state.context.dtype))

@@ -21,8 +21,11 @@ def tanh(x):
 
 
 @triton.jit
-def score_rows(keys, moving, weight, active, scores, S, A: tl.constexpr, BLOCK: tl.constexpr, UNITS: tl.constexpr):
+def score_rows(
+    keys, moving, weight, active, scores, S, W, A: tl.constexpr, BLOCK: tl.constexpr, UNITS: tl.constexpr
+):  # fmt: skip
     row = tl.program_id(0)
+    sentence = (row // W).to(tl.int64)
     if tl.load(active + row) == 0:
         return
     j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -31,19 +34,28 @@ def score_rows(keys, moving, weight, active, scores, S, A: tl.constexpr, BLOCK: 
         a = start + tl.arange(0, UNITS)
         moved = tl.load(moving + row * A + a, a < A, 0.0).to(tl.float32)
         w = tl.load(weight + a, a < A, 0.0).to(tl.float32)
-        place = (row.to(tl.int64) * S + j[:, None]) * A + a[None]
+        place = (sentence * S + j[:, None]) * A + a[None]
         key = tl.load(keys + place, (j[:, None] < S) & (a[None] < A), 0.0).to(tl.float32)
         total += tl.sum(tanh(key + moved[None]) * w[None], 1)
     tl.store(scores + row * S + j, total, j < S)
 
 
 def score(keys: Tensor, moving: Tensor, weight: Tensor, active: Tensor) -> Tensor:
-    """w·tanh(keys_j + moving) of the active rows [B, S], float32; zeros elsewhere."""
-    rows, positions, units = keys.shape
+    """w·tanh(keys_j + moving) of the active rows [B, S], float32; zeros elsewhere. Rows may share a sentence's keys."""
+    rows, (sentences, positions, units) = len(moving), keys.shape
     scores = torch.zeros(rows, positions, device=keys.device)
     block = 16
     score_rows[(rows, triton.cdiv(positions, block))](
-        keys.contiguous(), moving.contiguous(), weight.contiguous(), active, scores, positions, units, block, 128
+        keys.contiguous(),
+        moving.contiguous(),
+        weight.contiguous(),
+        active,
+        scores,
+        positions,
+        rows // sentences,
+        units,
+        block,
+        128,
     )
     return scores
 
@@ -51,11 +63,12 @@ def score(keys: Tensor, moving: Tensor, weight: Tensor, active: Tensor) -> Tenso
 @triton.jit
 def plan_rows(
     plan, keys, moving, gate_keys, gate_moving, active, read, read_bias, norm_weight, norm_bias, summary, candidate,
-    candidate_bias, renewed, gate, S, A: tl.constexpr,
+    candidate_bias, renewed, gate, S, W, A: tl.constexpr,
     K: tl.constexpr, KP: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, NORM: tl.constexpr,
     BLOCK: tl.constexpr, UNITS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
+    sentence = (row // W).to(tl.int64)
     j, k, r = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, KP), tl.arange(0, RP)
     here = (j[:, None] < S) & (k[None] < K)
     place = (row.to(tl.int64) * K + k[None]) * S + j[:, None]  # plans are [B, k, S]
@@ -80,12 +93,12 @@ def plan_rows(
         moved = tl.load(moving + row * A + a, a < A, 0.0).to(tl.float32)
         of_plan = tl.load(summary + a[None] * R + r[:, None], (a[None] < A) & (r[:, None] < R), 0.0)
         of_hidden = tl.load(candidate + k[None] * A + a[:, None], (k[None] < K) & (a[:, None] < A), 0.0)
-        spot = (row.to(tl.int64) * S + j[:, None]) * A + a[None]
+        spot = (sentence * S + j[:, None]) * A + a[None]
         hidden = tl.load(keys + spot, (j[:, None] < S) & (a[None] < A), 0.0).to(tl.float32) + moved[None]
         hidden += tl.dot(beta.to(of_plan.dtype), of_plan, input_precision=PRECISION)
         total += tl.dot(tanh(hidden).to(of_hidden.dtype), of_hidden, input_precision=PRECISION)
     total += tl.load(candidate_bias + k, k < K, 0.0).to(tl.float32)[None]
-    opening = tl.load(gate_keys + (row.to(tl.int64) * S + j[:, None]) * K + k[None], here, 0.0).to(tl.float32)
+    opening = tl.load(gate_keys + (sentence * S + j[:, None]) * K + k[None], here, 0.0).to(tl.float32)
     opening = tl.sigmoid(opening + tl.load(gate_moving + row * K + k, k < K, 0.0).to(tl.float32)[None])
     tl.store(renewed + place, before + opening * (total - before), here)
     tl.store(gate + place, opening, here)
@@ -105,7 +118,8 @@ def replan(
     plan_rows[(rows, triton.cdiv(positions, block))](
         plan.contiguous(), keys.contiguous(), moving.contiguous(), gate_keys.contiguous(), gate_moving.contiguous(),
         active, read.weight, read.bias, *weights, summary.to(products).contiguous(),
-        candidate.weight.to(products).contiguous(), candidate.bias, renewed, gate, positions, units,
+        candidate.weight.to(products).contiguous(), candidate.bias, renewed, gate, positions,
+        rows // len(keys), units,
         k, max(16, triton.next_power_of_2(k)), size, max(16, triton.next_power_of_2(size)), normal, block, 64, "ieee",
     )  # fmt: skip
     return renewed, gate
