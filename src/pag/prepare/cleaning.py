@@ -43,8 +43,8 @@ class Cleaned:
     name: str
     read: int  # pairs
     lines: np.ndarray  # numbers of the kept lines in their file [N]
-    source: list[str]
-    target: list[str]
+    source: bytes  # tokenised lines; as one piece they travel faster between processes
+    target: bytes
     source_characters: np.ndarray  # counts by code point
     target_characters: np.ndarray
     dropped: Dropped
@@ -68,7 +68,16 @@ def clean(block: Block, settings: PrepareSettings, held_out: Mapping[str, frozen
     }
     numbers = np.array(lines, np.int32)
     counts = character_counts(source), character_counts(target)
-    return Cleaned(block.name, len(block.source), numbers, source, target, *counts, dropped, overlap)
+    return Cleaned(block.name, len(block.source), numbers, packed(source), packed(target), *counts, dropped, overlap)
+
+
+def packed(lines: Sequence[str]) -> bytes:
+    return "\n".join(lines).encode()
+
+
+def unpacked(text: bytes) -> list[str]:
+    """Of at least one line."""
+    return text.decode().split("\n")
 
 
 def tokenised(block: Block, settings: PrepareSettings) -> list[tuple[str | None, str | None]]:

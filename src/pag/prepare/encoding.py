@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pag.prepare.cleaning import Dropped
+from pag.prepare.cleaning import Dropped, unpacked
 from pag.prepare.settings import PrepareSettings
 from pag.text.subwords import Subwords
 from pag.text.vocabulary import END, UNKNOWN
@@ -82,14 +82,14 @@ def encoder(vocabularies: Vocabularies) -> Encoder:
 def encode(
     name: str,
     numbers: np.ndarray,
-    source: Sequence[str],
-    target: Sequence[str],
+    source: bytes,
+    target: bytes,
     settings: PrepareSettings | None,
     vocabularies: Vocabularies,
 ) -> Encoded:
     """Ids of a block's lines. With settings, pairs whose source is too long are dropped; without, all are kept."""
     tool, dropped = encoder(vocabularies), Dropped()
-    rows, kept = tool.source(source), list(target)
+    rows, kept = tool.source(unpacked(source)), unpacked(target)
     if settings is not None:
         fits = [len(row) <= settings.max_source for row in rows]
         for number, fit in zip(numbers.tolist(), fits, strict=True):

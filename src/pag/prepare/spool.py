@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pag.prepare.cleaning import Cleaned
+from pag.prepare.cleaning import Cleaned, unpacked
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Kept:
 class Lines:
     name: str
     lines: np.ndarray
-    source: list[str]
-    target: list[str]
+    source: bytes
+    target: bytes
 
 
 class Spool:
@@ -41,26 +41,24 @@ class Spool:
     def append(self, cleaned: Cleaned) -> None:
         if not len(cleaned.lines):
             return
-        texts = ["\n".join(side).encode() for side in (cleaned.source, cleaned.target)]
-        for file, text in zip(self.files, texts, strict=True):
+        for file, text in zip(self.files, (cleaned.source, cleaned.target), strict=True):
             file.write(text)
-        self.blocks.append(Kept(cleaned.name, cleaned.lines, *map(len, texts)))
+        self.blocks.append(Kept(cleaned.name, cleaned.lines, len(cleaned.source), len(cleaned.target)))
 
     def read(self) -> Iterator[Lines]:
         for file in self.files:
             file.seek(0)
         source, target = self.files
         for block in self.blocks:
-            ours, theirs = source.read(block.source), target.read(block.target)
-            yield Lines(block.name, block.lines, ours.decode().split("\n"), theirs.decode().split("\n"))
+            yield Lines(block.name, block.lines, source.read(block.source), target.read(block.target))
 
     def sources(self, most: int) -> Iterator[str]:
         """At most this many source lines, evenly spread."""
         step = max(1, -(-len(self) // most))
         number = 0
         for block in self.read():
-            yield from block.source[-number % step :: step]
-            number += len(block.source)
+            yield from unpacked(block.source)[-number % step :: step]
+            number += len(block.lines)
 
     def remove(self) -> None:
         for file, path in zip(self.files, self.paths, strict=True):

@@ -19,7 +19,7 @@ from pag.checkpoint import cannot_write, to_json, write_durably
 from pag.data.prepared import FORMAT, MANIFEST, SIDES, fingerprint, ids_file, offsets_file, text_file
 from pag.errors import DataError
 from pag.prepare.arrays import ArrayWriter, checksum
-from pag.prepare.cleaning import Cleaned, Dropped, clean, tokenised
+from pag.prepare.cleaning import Cleaned, Dropped, clean, packed, tokenised, unpacked
 from pag.prepare.encoding import Encoded, Flat, Vocabularies, encode, id_type
 from pag.prepare.reading import Block, Corpus
 from pag.prepare.report import SplitFacts, write_report
@@ -109,7 +109,8 @@ class Preparation:
     def run(self) -> dict[str, Any]:
         seen = {split: self.read_held_out(split) for split in self.held_out}
         known = {
-            split: frozenset(line for block in seen[split].spool.read() for line in block.source) for split in seen
+            split: frozenset(line for block in seen[split].spool.read() for line in unpacked(block.source))
+            for split in seen
         }
         seen[TRAIN] = self.read_train(known)
         if not len(seen[TRAIN].spool):
@@ -225,7 +226,7 @@ def _all_of(block: Block, settings: PrepareSettings) -> Cleaned:
             raise DataError(
                 f"{block.name}, line {line}: the {side} is not UTF-8; a held-out set must be whole: mend it"
             )
-    source, target = ([pair[side] or "" for pair in pairs] for side in (0, 1))
+    source, target = (packed([pair[side] or "" for pair in pairs]) for side in (0, 1))
     numbers = np.arange(block.first, block.first + len(pairs), dtype=np.int32)
     return Cleaned(block.name, len(pairs), numbers, source, target, NOTHING, NOTHING, Dropped(), {})
 
