@@ -15,10 +15,12 @@ import pytest
 from pag.data.prepared import Prepared
 from pag.errors import DataError
 from pag.prepare import translation as module
+from pag.prepare.cleaning import clean
 from pag.prepare.command import Files, prepare_files
 from pag.prepare.misaligned import first_suspicious
 from pag.prepare.reading import Corpus, Pairs
 from pag.prepare.settings import PrepareSettings
+from pag.prepare.spool import Spool
 from pag.prepare.translation import prepare
 from pag.text.vocabulary import END
 
@@ -125,6 +127,16 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_text(tmp_path: Path) -> 
     (tmp_path / "a").write_bytes("\ufeffone\r\ntwo\r\n".encode())
     [block] = Corpus([tmp_path / "a"], [tmp_path / "a"]).blocks()
     assert block.source == [b"one", b"two"] == block.target
+
+
+def test_subwords_are_learned_from_lines_evenly_spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third of ten lines, although blocks hold four."""
+    monkeypatch.setattr("pag.prepare.reading.BLOCK", 4)
+    spool, lines = Spool(tmp_path, "train"), [f"line {n}" for n in range(10)]
+    for block in corpus(tmp_path, "a", lines, lines).blocks():
+        spool.append(clean(block, SETTINGS, {}))
+    assert list(spool.sources(4)) == ["line 0", "line 3", "line 6", "line 9"]
+    assert list(spool.sources(10)) == lines
 
 
 # what is dropped
