@@ -9,6 +9,7 @@ import typer
 
 from pag.bench.command import bench
 from pag.errors import PagError
+from pag.prepare.cli import FETCH_EXAMPLE, TRANSLATION_EXAMPLE, fetch, translation
 
 app = typer.Typer(
     name="pag",
@@ -23,6 +24,11 @@ app = typer.Typer(
 plot = typer.Typer(help="Draw pictures of runs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(plot, name="plot", epilog="Example: pag plot plan runs/quickstart --out plan.png")
 
+prepare = typer.Typer(help="Make raw data ready for training.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(prepare, name="prepare", epilog=TRANSLATION_EXAMPLE)
+prepare.command("translation", epilog=TRANSLATION_EXAMPLE)(translation)
+app.command(epilog=FETCH_EXAMPLE)(fetch)
+
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or the path of a TOML file.")]
 RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run or checkpoint folder.")]
 Overrides = Annotated[
@@ -30,7 +36,7 @@ Overrides = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Beam = Annotated[int | None, typer.Option(min=1, help="Beam width; default: the recipe's.")]
-Split = Annotated[str, typer.Option(help="train, valid or test.")]
+Split = Annotated[str, typer.Option(help="train, valid, test, or a further set of prepared data.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help="Picture file: .png, .svg or .pdf.")]
 
 
@@ -106,6 +112,7 @@ def evaluate(
     split: Split = "test",
     beam: Beam = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first examples.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Another prepared folder to take the split from.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     device: Device = "auto",
 ) -> None:
@@ -116,19 +123,16 @@ def evaluate(
     from pag.evaluate import evaluate as scores_of
 
     model = pag.load(run, device)
+    if data is not None:
+        model.task = model.task.with_data(str(data))
     with _progress(f"evaluating {split}") as tick:
         found = scores_of(model, split, beam, limit, tick)
     if as_json:
         print(json.dumps(found))
         return
+    shares = (*model.task.metrics, "replan_rate") if model.task.shares else ("replan_rate",)
     for name, value in found.items():
-        shown = (
-            f"{value:.2%}"
-            if name in (*model.task.metrics, "replan_rate")
-            else f"{value:.4g}"
-            if isinstance(value, float)
-            else value
-        )
+        shown = f"{value:.2%}" if name in shares else f"{value:.4g}" if isinstance(value, float) else value
         print(f"{name:22}{shown}")
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from pag.errors import DataError, nearest
 from pag.generator import Generator
 
-SPLITS = ("train", "valid", "test")
-
 
 def evaluate(
     generator: Generator,
@@ -21,8 +19,8 @@ def evaluate(
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
     """Task metrics, loss and re-plan rate; `tick(done, total)` is called as outputs come."""
-    if split not in SPLITS:
-        raise DataError(f"unknown split '{split}'{nearest(split, SPLITS)}")
+    if split not in generator.task.splits:
+        raise DataError(f"unknown split '{split}'{nearest(split, generator.task.splits)}")
     inputs = generator.task.inputs(split)[:limit]
     references = generator.task.references(split)[:limit]
     options = generator.options(beam=beam, record=True)
@@ -45,4 +43,8 @@ def evaluate(
     }
     if switches:
         found["replan_rate"] = float(np.concatenate(switches).mean())
-    return {**found, "sentences_per_second": len(inputs) / seconds}
+    return {**found, "sentences_per_second": len(inputs) / seconds, **_named(generator.task.signatures)}
+
+
+def _named(signatures: dict[str, str]) -> dict[str, str]:
+    return {f"{metric}_signature": signature for metric, signature in signatures.items()}

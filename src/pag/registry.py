@@ -15,6 +15,8 @@ READOUTS = {
 }
 TASKS = {
     "euler": "pag.tasks.euler:EulerTask",
+    "numbers": "pag.tasks.numbers:NumbersTask",
+    "translation": "pag.tasks.translation:TranslationTask",
 }
 
 

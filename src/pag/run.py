@@ -137,6 +137,9 @@ def resume_from(trainer: Trainer, last: Path, resume: str, recipe: Recipe) -> No
         raise CheckpointError(
             f"{last} was made by another recipe: {'; '.join(changed)}; choose another --out, or set these back"
         )
+    for name, value in trainer.task.files().items():
+        if json.loads(checkpoint.files.get(name, b"null")) != json.loads(json.dumps(value)):
+            raise CheckpointError(f"{last / name} is not that of the data: it was prepared anew; choose another --out")
     trainer.load(checkpoint)
 
 

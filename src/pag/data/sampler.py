@@ -5,7 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-POOL = 64  # batches' worth of examples that are sorted by length together
+POOL = 256  # batches' worth of examples that are sorted by length together
+GROUP = 8  # batches' worth of similar targets within which sources are sorted
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,21 @@ class Sampler:
         return max(1, int(self.size / self.lengths[:, 1].mean()))
 
     def _cut(self, pool: np.ndarray) -> list[np.ndarray]:
-        """Sort a pool by target, then source length, and cut it into batches."""
-        pool = pool[np.lexsort((self.lengths[pool, 0], self.lengths[pool, 1]))]
+        """Group a pool by target length, sort each group by source length, and cut it into batches."""
+        source, target = self.lengths[pool].T
+        rank = np.empty(len(pool), dtype=np.int64)
+        rank[np.lexsort((source, target))] = np.arange(len(pool))
+        pool = pool[np.lexsort((target, source, rank // (GROUP * self._sentences_per_batch())))]
         if self.by == "sentences":
             return [pool[at : at + self.size] for at in range(0, len(pool), self.size)]
-        batches, start = [], 0
-        for end in range(1, len(pool) + 1):  # the longest target comes last, so it decides the padded size
-            full = end == len(pool) or (end + 1 - start) * self.lengths[pool[end], 1] > self.size
-            if full:
-                batches.append(pool[start:end])
-                start = end
-        return batches
+        return self._cut_by_tokens(pool)
+
+    def _cut_by_tokens(self, pool: np.ndarray) -> list[np.ndarray]:
+        """As many neighbours at a time as keep rows × longest target within the size."""
+        batches, start, longest = [], 0, 0
+        for at, length in enumerate(self.lengths[pool, 1]):
+            longest = max(longest, length)
+            if at > start and (at + 1 - start) * longest > self.size:
+                batches.append(pool[start:at])
+                start, longest = at, length
+        return [*batches, pool[start:]]

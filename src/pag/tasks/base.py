@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from pag.config import Settings
 from pag.data.batch import Batch, Example, collate
 from pag.data.dataset import Dataset
+from pag.errors import DataError
 from pag.text.vocabulary import Vocabulary
 
 
@@ -21,6 +22,7 @@ class Task(ABC):
 
     Settings: ClassVar[type[TaskSettings]]
     metrics: ClassVar[dict[str, str]]  # metric → "max" or "min"
+    shares: ClassVar[bool] = True  # are the metrics shares of 1 (shown in %), or numbers of their own?
     source: Vocabulary
     target: Vocabulary
 
@@ -65,6 +67,20 @@ class Task(ABC):
     @abstractmethod
     def score(self, outputs: Sequence[str], inputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         """Each of `metrics` but the loss, for outputs beside their references."""
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """The splits there are; prepared data may hold more test sets."""
+        return ("train", "valid", "test")
+
+    def with_data(self, folder: str) -> Self:
+        """The same task with its splits from another folder of prepared data."""
+        raise DataError(f"{type(self).__name__} makes its own data: --data is for tasks with prepared data")
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """How each metric was computed, where that has a signature (sacreBLEU's)."""
+        return {}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         return collate(examples)

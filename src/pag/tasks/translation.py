@@ -39,6 +39,7 @@ class TranslationSettings(TaskSettings):
 class TranslationTask(Task):
     Settings: ClassVar[type[TaskSettings]] = TranslationSettings
     metrics = {"bleu": "max", "sacrebleu": "max", "chrf": "max"}  # all of 0 to 100
+    shares = False
 
     def __init__(self, settings: Any, subwords: Subwords, characters: Vocabulary) -> None:
         self.settings, self.subwords = settings, subwords
