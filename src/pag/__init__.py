@@ -4,6 +4,7 @@ model = pag.load("runs/quickstart")
 [result] = model.generate("1 connected-to 2 … eulerian-circuit 1 2", beam=5, alignments=True)
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,11 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["Generator", "Output", "Result", "Score", "load"]
 
 
-def load(folder: str, device: str = "auto") -> "Generator":
-    """The model of a run or checkpoint folder: its best checkpoint, else its last."""
+def load(folder: str, device: str = "auto", ensemble: Sequence[str] = ()) -> "Generator":
+    """The model of a run or checkpoint folder: its best checkpoint, else its last.
+
+    `ensemble` names further runs with the same vocabularies that decode together with it.
+    """
     from pag.generator import Generator
 
-    return Generator.load(folder, device)
+    return Generator.load(folder, device, ensemble)
 
 
 def __getattr__(name: str) -> Any:

@@ -177,3 +177,18 @@ def locate(run: str | Path) -> Path:
         if (candidate / MANIFEST).is_file():
             return candidate
     raise CheckpointError(f"{folder} holds no checkpoint yet: training has not saved one")
+
+
+def average(run: Path, last: int, out: Path) -> list[int]:
+    """Write a checkpoint with the mean weights of a run's last checkpoints; the updates they were made at."""
+    folders = sorted(p for p in (run / "checkpoints").glob("*") if p.name.isdigit() and not p.is_symlink())[-last:]
+    if len(folders) < last:
+        raise CheckpointError(f"{run} keeps {len(folders)} checkpoints, not {last}: train with --set train.keep={last}")
+    checkpoints = [Checkpoint(folder) for folder in folders]
+    weights = [checkpoint.tensors(WEIGHTS) for checkpoint in checkpoints]
+    means = {name: sum(each[name].double() for each in weights) / last for name in weights[0]}
+    typed = {name: mean.to(weights[0][name].dtype) for name, mean in means.items()}  # type: ignore[union-attr]
+    updates = [int(checkpoint.config["update"]) for checkpoint in checkpoints]
+    newest = checkpoints[-1]
+    write_folder(out, model_files(newest.recipe, newest.task(), typed, {"averaged": updates}))
+    return updates

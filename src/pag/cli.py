@@ -34,6 +34,9 @@ RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run or checkpoi
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; may be repeated.")
 ]
+Ensemble = Annotated[
+    list[str] | None, typer.Option(metavar="RUN", help="A further run that decodes together with it; may be repeated.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Beam = Annotated[int | None, typer.Option(min=1, help="Beam width; default: the recipe's.")]
 Split = Annotated[str, typer.Option(help="train, valid, test, or a further set of prepared data.")]
@@ -114,6 +117,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first examples.")] = None,
     data: Annotated[Path | None, typer.Option(help="Another prepared folder to take the split from.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    ensemble: Ensemble = None,
     device: Device = "auto",
 ) -> None:
     """Score a trained model on its task's data."""
@@ -122,7 +126,7 @@ def evaluate(
     import pag
     from pag.evaluate import evaluate as scores_of
 
-    model = pag.load(run, device)
+    model = pag.load(run, device, ensemble or ())
     if data is not None:
         model.task = model.task.with_data(str(data))
     with _progress(f"evaluating {split}") as tick:
@@ -161,6 +165,7 @@ def generate(
         float, typer.Option(min=0, max=1, help="For --sample: only the likeliest tokens that hold p.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="For --sample.")] = 0,
+    ensemble: Ensemble = None,
     device: Device = "auto",
 ) -> None:
     """Outputs for input lines: one line out per line in, in order.
@@ -173,7 +178,7 @@ def generate(
     import pag
     from pag.textio import RecordWriter, read_lines
 
-    model = pag.load(run, device)
+    model = pag.load(run, device, ensemble or ())
     options = model.options(
         beam=beam, n_best=n_best, record=save is not None, max_length=max_length, length_penalty=length_penalty,
         sample=sample, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
@@ -216,6 +221,7 @@ def score(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="Input lines.")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Output lines to score, one per input.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with each token's.")] = False,
+    ensemble: Ensemble = None,
     device: Device = "auto",
 ) -> None:
     """Log-probabilities of given outputs (forced decoding), one per line."""
@@ -225,9 +231,22 @@ def score(
     import pag
     from pag.textio import strict_lines
 
-    model = pag.load(run, device)
+    model = pag.load(run, device, ensemble or ())
     for found in model.score(strict_lines(source), strict_lines(target)):
         print(json.dumps(asdict(found), ensure_ascii=False) if as_json else f"{found.log_prob:.6f}")
+
+
+@app.command(epilog="Example: pag average runs/pag --last 5 --out runs/pag-averaged")
+def average(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Checkpoint folder to make.")],
+    last: Annotated[int, typer.Option(min=2, help="How many of the latest checkpoints; see train.keep.")] = 5,
+) -> None:
+    """Average the weights of a run's last checkpoints into one model."""
+    from pag.checkpoint import average as average_of
+
+    updates = average_of(Path(run), last, out)
+    print(f"{out}: the mean of updates {', '.join(map(str, updates))}")
 
 
 app.command(epilog="Example: pag bench --preset smoke --out runs/bench")(bench)

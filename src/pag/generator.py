@@ -13,7 +13,8 @@ from huggingface_hub import ModelHubMixin
 from pag.checkpoint import Checkpoint, locate, model_files, write_folder
 from pag.config import Recipe
 from pag.data.batch import Example
-from pag.errors import InputError, PagError
+from pag.ensemble import Ensemble, mean
+from pag.errors import CheckpointError, InputError, PagError
 from pag.losses import negative_log_likelihood
 from pag.model import Seq2Seq
 from pag.search import Hypothesis, Options, search, sentences_at_once
@@ -70,10 +71,14 @@ class Score:
 class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["planning-attention", "seq2seq"]):
     """A model with its task and recipe. `pag.load` and `from_pretrained` make one."""
 
-    def __init__(self, recipe: Recipe, task: Task, model: Seq2Seq, device: str = "auto") -> None:
+    def __init__(
+        self, recipe: Recipe, task: Task, model: Seq2Seq, device: str = "auto", others: Sequence[Seq2Seq] = ()
+    ) -> None:
+        """`others` are further models with the same vocabularies that decode together with the first."""
         chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
         self.recipe, self.task, self.device = recipe, task, torch.device(chosen)
-        self.model = model.to(self.device).eval()
+        self.models = [each.to(self.device).eval() for each in (model, *others)]
+        self.model = self.models[0]
 
     def generate(
         self,
@@ -149,7 +154,8 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
     def _forced(self, examples: list[Example]) -> list[Score]:
         batch = self.task.collate(examples).to(self.device)
         with self._autocast():
-            log_probs = -negative_log_likelihood(self.model(batch).log_probs, batch)
+            probabilities = mean([model(batch).log_probs for model in self.models])
+        log_probs = -negative_log_likelihood(probabilities, batch)
         rows = log_probs.cpu().tolist()
         return [self._score(example.target or (), row) for example, row in zip(examples, rows, strict=True)]
 
@@ -185,7 +191,9 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
             numbers = order[at : at + size]
             batch = self.task.collate([ready[n].example for n in numbers]).to(self.device)
             with self._autocast():
-                all_found = search(self.model, batch, options, numbers)
+                all_found = search(
+                    self.model if len(self.models) == 1 else Ensemble(self.models), batch, options, numbers
+                )
             for number, found in zip(numbers, all_found, strict=True):
                 item = ready[number]
                 results[number] = Result(tuple(self._output(item.example, h) for h in found), item.warning)
@@ -205,10 +213,15 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
     # folders
 
     @classmethod
-    def load(cls, run: str | Path, device: str = "auto") -> "Generator":
+    def load(cls, run: str | Path, device: str = "auto", ensemble: Sequence[str | Path] = ()) -> "Generator":
         checkpoint = Checkpoint(locate(run))
         task = checkpoint.task()
-        return cls(checkpoint.recipe, task, checkpoint.model(task), device)
+        others = [Checkpoint(locate(other)) for other in ensemble]
+        for other in others:
+            if other.task().files() != task.files():
+                raise CheckpointError(f"{other.folder} cannot decode together with {run}: their vocabularies differ")
+        models = [other.model(task) for other in others]
+        return cls(checkpoint.recipe, task, checkpoint.model(task), device, models)
 
     def _save_pretrained(self, save_directory: Path) -> None:
         write_into(save_directory, model_files(self.recipe, self.task, self.model.state_dict(), {}))

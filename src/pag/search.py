@@ -7,16 +7,15 @@ nothing of the model but `begin`, `step` and `State.select`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pag.attention.base import Glimpse, Memory
+from pag.attention.base import Glimpse
 from pag.chance import seed_of
 from pag.data.batch import Batch
-from pag.decoder import DecoderState
 from pag.model import NOTHING
 from pag.state import State
 from pag.text.vocabulary import END, PAD
@@ -27,13 +26,13 @@ GLANCE = 16  # steps between two looks at who is done, on a GPU
 
 
 class Stepper(Protocol):
-    """What can be searched: one model, or several that vote."""
+    """What can be searched: one model, or several that decode as one."""
 
-    def begin(self, batch: Batch) -> tuple[Memory, DecoderState]: ...
+    def begin(self, batch: Batch) -> tuple[Any, Any]:
+        """What is kept per sentence, and the first state: both States."""
 
-    def step(
-        self, before: Tensor, memory: Memory, state: DecoderState, held: bool = False
-    ) -> tuple[Tensor, Glimpse, DecoderState]: ...
+    def step(self, before: Tensor, memory: Any, state: Any, held: bool = False) -> tuple[Tensor, Glimpse, Any]:
+        """Log-probabilities of the next token, what was looked at, and the next state."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ S = TypeVar("S", bound="State")
 
 @dataclass(frozen=True)
 class State:
-    """A frozen record of tensors (or further States) whose first dimension is the row."""
+    """A frozen record of tensors (or further States, or tuples of them) whose first dimension is the row."""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         return replace(self, **{f.name: _map(getattr(self, f.name), change) for f in fields(self)})
@@ -30,6 +30,8 @@ class State:
 def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, State):
         return value.map(change)
+    if isinstance(value, tuple):
+        return tuple(_map(part, change) for part in value)
     return change(value) if isinstance(value, Tensor) else value
 
 
