@@ -46,4 +46,4 @@ class BaselineAttention(Attention[Nothing]):
 
             everyone = torch.ones(len(query.state), dtype=torch.bool, device=query.state.device)
             return score(memory.keys, self.moving(query), self.score.weight, everyone)
-        return self.score(torch.tanh(self.energy(query, memory)))[..., 0]
+        return self.score(self.energy(query, memory).tanh_())[..., 0]

@@ -79,7 +79,7 @@ class PlanningAttention(Attention[Plan]):
     def replan(self, query: Query, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
         """(1 − u) ⊙ A_{t-1} + u ⊙ Ā, and u [B, k, S]."""
         beta = torch.tanh(self.read_norm(self.read(state.plan.transpose(1, 2))))  # β_j [B, S, r]
-        hidden = torch.tanh(self.energy(query, memory) + self.summary(beta))
+        hidden = self.energy(query, memory).add_(self.summary(beta)).tanh_()
         candidate = self.candidate(hidden).transpose(1, 2)  # Ā_t
         gate = torch.sigmoid(at_positions(self.gate_keys(memory), self.gate_moving(query, state))).transpose(
             1, 2

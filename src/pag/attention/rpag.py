@@ -55,7 +55,7 @@ class RepeatAttention(Attention[Repeat]):
 
     def look(self, query: Query, memory: Memory) -> Tensor:
         """softmax over w·tanh(W_h h_j + W_y y + W_s s_{t-1}) [B, S]."""
-        return masked_softmax(self.score(torch.tanh(self.energy(query, memory)))[..., 0], memory.mask)
+        return masked_softmax(self.score(self.energy(query, memory).tanh_())[..., 0], memory.mask)
 
     def look_where(self, switch: Tensor, query: Query, memory: Memory, state: Repeat) -> tuple[Tensor, Tensor]:
         """At inference a row whose switch is off computes neither scores nor a context: it keeps both."""
