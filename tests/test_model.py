@@ -114,3 +114,12 @@ def test_the_three_models_differ_in_the_attention_alone() -> None:
     assert shapes["baseline"] == shapes["pag"] == shapes["rpag"]
     shared = {k for k, _ in model("baseline").decoder.attention.named_parameters()}
     assert shared <= {k for k, _ in model("rpag").decoder.attention.named_parameters()}
+
+
+@pytest.mark.parametrize("where", ["embedding_dropout", "annotation_dropout", "dropout"])
+def test_each_dropout_acts_in_training_only(where: str) -> None:
+    built, batch = model("pag", model={where: 0.5}), sentences((5, 3), (2, 6))
+    built.train()
+    assert not torch.equal(built(batch).log_probs, built(batch).log_probs)
+    built.eval()
+    assert torch.equal(built(batch).log_probs, built(batch).log_probs)

@@ -41,7 +41,10 @@ def timeless(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in event.items() if "second" not in k} for event in read_log(folder)]
 
 
-EVERYTHING = {"dropout": 0.3}, {"ema": 0.9, "accumulate": 2, "schedule": "cosine", "warmup": 2, "weight_decay": 0.01}
+EVERYTHING = (
+    {"dropout": 0.3, "embedding_dropout": 0.2, "annotation_dropout": 0.1},
+    {"ema": 0.9, "accumulate": 2, "schedule": "cosine", "warmup": 2, "weight_decay": 0.01},
+)
 
 
 @pytest.mark.parametrize("stop", [1, 3, 4])

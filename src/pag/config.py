@@ -33,6 +33,8 @@ class ModelSettings(Settings):
     readout_size: int | None = Field(None, ge=1, description="units of the deep output; default: the embedding's")
     layer_norm: bool = Field(False, description="layer normalisation in decoder and planner")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the output layer")
+    embedding_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of the source and target embeddings")
+    annotation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout of the encoder's annotations")
     init: Literal["fan_in"] | Positive = Field(
         "fan_in", description="deviation of the initial weights: fan_in, or a number"
     )

@@ -33,8 +33,11 @@ class Seq2Seq(nn.Module):
     def __init__(self, recipe: Recipe, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         model, annotations = recipe.model, 2 * recipe.model.encoder
-        self.encoder = Encoder(source_vocabulary, model.embedding, model.encoder)
+        self.encoder = Encoder(
+            source_vocabulary, model.embedding, model.encoder, model.embedding_dropout, model.annotation_dropout
+        )
         self.embedding = nn.Embedding(target_vocabulary, model.embedding)
+        self.dropout = nn.Dropout(model.embedding_dropout)
         attention = find(ATTENTIONS, recipe.attention.name, "attention")(
             annotations, model.decoder, model.embedding, recipe.attention, model.layer_norm
         )
@@ -70,4 +73,4 @@ class Seq2Seq(nn.Module):
         return self.decoder.attention.prepare(self.encoder(batch.source, batch.source_lengths), batch.source_mask)
 
     def embed(self, ids: Tensor) -> Tensor:
-        return self.embedding(ids.clamp_min(0)) * (ids != NOTHING)[..., None]
+        return self.dropout(self.embedding(ids.clamp_min(0))) * (ids != NOTHING)[..., None]

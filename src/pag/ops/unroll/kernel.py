@@ -37,6 +37,7 @@ BLOCK_S, BLOCK_A, BLOCK_N = 64, 64, 128  # tiles: positions, energy units, annot
 UNITS = 256  # GRU units of a program, where layer normalisation does not ask for all
 PROGRAMS = 128  # about as many as the GPU has multiprocessors
 PRODUCT = {"BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 6}
+FLOAT32 = "ieee"  # how the kernels multiply float32
 SUMS_A = 64  # energy units a program of `hide_sums` adds up in registers
 WARPS = {
     "hide": 4, "align": 8, "attend": 2, "gru": 8, "gru_back": 8, "context_back": 4, "attend_back": 4,
@@ -181,7 +182,7 @@ class Machine:
         self.source = "from_upper" if upward else "from_lower"
         fast = self.on_gpu and compute == torch.bfloat16
         common = {"NORM": layout.layer_norm, "C": tl.bfloat16 if compute == torch.bfloat16 else tl.float32}
-        exact = {"FAST": fast, "PRECISION": "tf32" if fast else "ieee"}
+        exact = {"FAST": fast, "PRECISION": "tf32" if fast else FLOAT32}
         reading = {"K": layout.k or 1, "KP": self.kp, "R": self.r, "RP": self.rp}
         planner = {"COLUMNS": self.columns[self.source], "OFFSET": layout.planner}
         bias = {"BIAS": int((ahead.UP_BIAS if upward else ahead.LOW_BIAS).value)}
