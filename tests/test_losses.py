@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pag.attention.base import Glimpse
 from pag.data.batch import Batch
-from pag.losses import commitment_loss, losses, negative_log_likelihood, policy_loss, smooth
+from pag.losses import commitment_loss, losses, negative_log_likelihood, policy_loss, replan_loss, smooth
 from pag.model import Forward
 from pag.ops.unroll.reference import Trace
 from small import K, model, noise, normal, recipe, sentences
@@ -105,6 +105,36 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_sentences() -> None:
         parts.append(losses(built(one, drawn[row : row + 1]), one, settings, 0.5))
     for name in ("total", "nll", "commitment"):
         assert getattr(whole, name).item() == pytest.approx(sum(getattr(part, name).item() for part in parts))
+
+
+def test_re_plans_beyond_the_rate_are_counted_by_hand() -> None:
+    """Half of the steps may re-plan. Of 4 steps 3 do; of 4 steps 1; of 2 steps 2, and padding does not count."""
+    switch = given([[1, 1, 0, 1], [1, 0, 0, 0], [1, 1, 1, 1]])
+    mask = torch.tensor([[True] * 4, [True] * 4, [True, True, False, False]])
+    assert replan_loss(switch, mask, 0.5).tolist() == [1.0, 0.0, 1.0]
+
+
+def test_each_re_plan_beyond_the_rate_costs_its_price_and_below_it_nothing() -> None:
+    switch = given([[1, 1, 0, 1], [1, 0, 0, 0]]).requires_grad_()
+    replan_loss(switch, torch.tensor([[True] * 4, [True, True, True, False]]), 0.5).sum().backward()
+    assert switch.grad is not None and switch.grad.tolist() == [[1.0] * 4, [0.0] * 4]
+
+
+@pytest.mark.parametrize("name", ["pag", "rpag"])
+@pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
+def test_a_step_down_the_price_s_gradient_makes_re_planning_less_likely(name: str, estimator: str) -> None:
+    settings = {"estimator": estimator}
+    built, many, drawn = model(name, attention=settings), sentences((4, 3), (5, 4)), noise(2, 5, K)
+    chosen = recipe(name, attention=settings, loss={"replan_rate": 0.2})
+
+    def price(weight: float) -> Tensor:
+        return losses(built(many, drawn), many, chosen, 0.0, weight).total
+
+    bias = built.decoder.attention.commitment.state.bias
+    (gradient,) = torch.autograd.grad(price(1.0) - price(0.0), bias)
+    assert gradient[0] > 0  # descending lowers the first slot's logit
+    plain = losses(built(many, drawn), many, recipe(name, attention=settings), 0.0, 1.0).total
+    assert plain == price(0.0)  # no rate, no price
 
 
 def policy(token_nll: Tensor, mask: Tensor | None = None) -> Tensor:

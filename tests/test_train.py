@@ -247,14 +247,24 @@ def test_the_commitment_weight_rises_once_the_switch_is_released(tmp_path: Path)
     from pag.train import Progress
 
     recipe = tiny()
-    loss = {"commitment": 0.5, "commitment_warmup": 4}
+    loss = {"commitment": 0.5, "replan_weight": 2.0, "commitment_warmup": 4}
     trainer = object.__new__(Trainer)
     trainer.recipe = recipe.model_copy(update={"loss": recipe.loss.model_copy(update=loss)})
     weights = []
     for update, released in [(5, None), (6, 6), (7, 6), (9, 6), (20, 6)]:
         trainer.progress = Progress(update=update, released=released)
-        weights.append(trainer.commitment_weight())
-    assert weights == [0.0, 0.0, 0.125, 0.375, 0.5]
+        weights.append((trainer.commitment_weight(), trainer.replan_weight()))
+    assert weights == [(0.0, 0.0), (0.0, 0.0), (0.125, 0.5), (0.375, 1.5), (0.5, 2.0)]
+
+
+def test_a_re_plan_costs_nothing_while_the_switch_is_held(tmp_path: Path) -> None:
+    from pag.train import Progress
+
+    trainer = object.__new__(Trainer)
+    trainer.recipe, trainer.progress = tiny(), Progress(update=3)
+    assert trainer.replan_weight() == 0.0
+    trainer.progress = Progress(update=3, released=3)
+    assert trainer.replan_weight() == trainer.recipe.loss.replan_weight > 0
 
 
 def test_the_log_tells_of_plan_health(tmp_path: Path) -> None:

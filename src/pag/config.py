@@ -73,6 +73,12 @@ class LossSettings(Settings):
     commitment_warmup: int = Field(
         0, ge=0, description="updates over which λ_com rises from 0 once the switch is released"
     )
+    replan_rate: float | None = Field(
+        None, gt=0, le=1, description="largest share of steps that may re-plan free of charge; default: all"
+    )
+    replan_weight: float = Field(
+        0.3, ge=0, description="nats that each re-plan beyond replan_rate costs; rises with commitment_warmup too"
+    )
     reinforce: float = Field(1.0, ge=0, description="weight of the policy gradient (attention.estimator = reinforce)")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 

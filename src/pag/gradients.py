@@ -36,6 +36,7 @@ class Course:
     update: int
     held: bool
     commitment_weight: float
+    replan_weight: float = 0.0
 
 
 class Gradients:
@@ -96,7 +97,7 @@ class Gradients:
     def _backward(self, sums: Tensor, batch: Batch, noise: Tensor | None, sentences: int, course: Course) -> None:
         with self.fabric.autocast():
             forward = self.model(batch, noise, course.held)
-        loss = losses(forward, batch, self.recipe, course.commitment_weight, course.held)
+        loss = losses(forward, batch, self.recipe, course.commitment_weight, course.replan_weight, course.held)
         (loss.total / sentences).backward()
         mask, switch = batch.target_mask, forward.trace.glimpses.switch
         switched = torch.zeros_like(loss.nll) if switch is None else (switch.detach() * mask).sum()

@@ -22,7 +22,12 @@ class Losses(State):
 
 
 def losses(
-    forward: Forward, batch: Batch, recipe: Recipe, commitment_weight: float = 0.0, held: bool = False
+    forward: Forward,
+    batch: Batch,
+    recipe: Recipe,
+    commitment_weight: float = 0.0,
+    replan_weight: float = 0.0,
+    held: bool = False,
 ) -> Losses:
     """Sums over the batch's sentences; the caller divides by how many make an update.
 
@@ -37,7 +42,12 @@ def losses(
     if glimpses.penalised is not None:
         commitment = commitment_loss(glimpses.penalised, mask).sum()
         total = total + commitment_weight * commitment
-        if recipe.attention.estimator == "reinforce" and not held:
+        reinforce = recipe.attention.estimator == "reinforce"
+        if recipe.loss.replan_rate is not None and replan_weight:
+            switch = expected_switch(glimpses) if reinforce else glimpses.switch
+            assert switch is not None
+            total = total + replan_weight * replan_loss(switch, mask, recipe.loss.replan_rate).sum()
+        if reinforce and not held:
             total = total + recipe.loss.reinforce * policy_loss(glimpses, token_nll, mask)
     return Losses(total, nll.detach(), commitment.detach())
 
@@ -59,6 +69,19 @@ def commitment_loss(penalised: Tensor, mask: Tensor) -> Tensor:
     """(1/T) Σ_t Σ_i (1/k − c_ti)² of each sentence [B]: drives the commitment away from re-planning at once."""
     distance = (1 / penalised.shape[-1] - penalised).square().sum(-1)  # [B, T]
     return (distance * mask).sum(1) / mask.sum(1)
+
+
+def replan_loss(switch: Tensor, mask: Tensor, rate: float) -> Tensor:
+    """max(0, Σ_t g_t − rate · T) of each sentence [B]: how many re-plans it makes beyond its share."""
+    return ((switch * mask).sum(1) - rate * mask.sum(1)).clamp_min(0)
+
+
+def expected_switch(glimpses: Glimpse) -> Tensor:
+    """g_t with the gradient of c_t[0], its probability, for REINFORCE, whose switch carries none [B, T]."""
+    assert glimpses.switch is not None and glimpses.commitment is not None
+    soft = glimpses.commitment[..., 0]
+    through = soft - soft.detach()
+    return glimpses.switch + torch.nn.functional.pad(through[:, 1:], (1, 0))  # g_1 = 1, whatever c_1
 
 
 def policy_loss(glimpses: Glimpse, token_nll: Tensor, mask: Tensor) -> Tensor:

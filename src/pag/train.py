@@ -186,11 +186,18 @@ class Trainer:
 
     def commitment_weight(self) -> float:
         """λ_com of this update."""
-        weight, warmup = self.recipe.loss.commitment, self.recipe.loss.commitment_warmup
+        return self.recipe.loss.commitment * self._warmed()
+
+    def replan_weight(self) -> float:
+        """What a re-plan beyond loss.replan_rate costs at this update: nothing while the switch is held."""
+        return 0.0 if self.held else self.recipe.loss.replan_weight * self._warmed()
+
+    def _warmed(self) -> float:
+        """The share of loss.commitment_warmup that has passed since the switch was let go."""
+        warmup, released = self.recipe.loss.commitment_warmup, self.progress.released
         if not warmup:
-            return weight
-        since = 0 if self.progress.released is None else self.progress.update - self.progress.released
-        return weight * min(1.0, since / warmup)
+            return 1.0
+        return 0.0 if released is None else min(1.0, (self.progress.update - released) / warmup)
 
     # one update
 
@@ -198,7 +205,7 @@ class Trainer:
         self.release()
         loaded = [next(self.loader) for _ in range(self.settings.accumulate)]
         self.optimizer.zero_grad(set_to_none=True)
-        course = Course(self.progress.update, self.held, self.commitment_weight())
+        course = Course(self.progress.update, self.held, self.commitment_weight(), self.replan_weight())
         sums = self.gradients.of(loaded, course)
         sums[-1] = float(self.signal is not None)
         if self.fabric.world_size > 1:

@@ -40,6 +40,16 @@ def test_every_estimator_and_temperature_is_the_reference_s(
     assert_equal(Case(name, estimator=estimator, temperature=temperature))
 
 
+@pytest.mark.parametrize("name", COMMITTED)
+def test_the_price_on_re_planning_reaches_everything_that_the_reference_s_does(name: str) -> None:
+    case = Case(name)
+    found, expected = case.price(fused.unroll), case.price(reference.unroll)
+    assert (
+        expected["attention.commitment.state.weight"].any() and expected["attention.commitment.temperature.bias"].any()
+    )
+    assert max(differences(found, expected).values()) < EXACT
+
+
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_a_gate_that_does_not_see_the_context_is_the_reference_s(layer_norm: bool) -> None:
     assert_equal(Case("pag", layer_norm, gate_context=False))

@@ -67,6 +67,13 @@ def test_every_setting_is_the_reference_s(settings: dict[str, Any]) -> None:
     assert_near(decided("pag", **settings))
 
 
+@pytest.mark.parametrize("name", ["pag", "rpag"])
+def test_the_price_on_re_planning_is_the_reference_s(name: str) -> None:
+    case = decided(name)
+    expected = case.price(reference.unroll)
+    assert worst(case.to(DEVICE, torch.float32).price(kernel.unroll), expected)[1] < NEAR
+
+
 def test_without_noise_the_kernels_are_the_reference() -> None:
     assert_near(decided("rpag"), noisy=False)
 

@@ -11,6 +11,7 @@ from pag.attention.commitment import gumbel
 from pag.config import AttentionSettings
 from pag.decoder import Decoder
 from pag.layers import initialise
+from pag.losses import replan_loss
 from pag.ops.unroll.reference import Trace
 from pag.registry import ATTENTIONS, find
 
@@ -92,6 +93,16 @@ class Case:
         total.backward()
         gradients = {f"gradient of {name}": leaf.grad for name, leaf in self.leaves().items() if leaf.grad is not None}
         return {name: value.detach() for name, value in given.items()} | gradients
+
+    def price(self, unroll: Callable[..., Trace]) -> dict[str, Tensor]:
+        """The gradient of the price on re-planning alone, by every leaf it reaches."""
+        trace = unroll(self.decoder, self.tokens, self.memory(), self.noise, False)
+        assert trace.glimpses.switch is not None
+        mask = torch.ones_like(trace.glimpses.switch, dtype=torch.bool)
+        total = replan_loss(trace.glimpses.switch, mask, 0.1).sum()
+        leaves = self.leaves()
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        return {name: grad for name, grad in zip(leaves, found, strict=True) if grad is not None and grad.any()}
 
     def leaves(self) -> dict[str, Tensor]:
         inputs = {"tokens": self.tokens, "annotations": self.annotations, "keys of the memory": self.keys}
