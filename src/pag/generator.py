@@ -1,7 +1,8 @@
 """A trained model, ready to use: `pag.load(folder).generate(["…"])`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from pag.ensemble import Ensemble, mean
 from pag.errors import CheckpointError, InputError, PagError
 from pag.losses import negative_log_likelihood
 from pag.model import Seq2Seq
-from pag.search import Hypothesis, Options, search, sentences_at_once
+from pag.search import Hypothesis, Options, Slots, Step, search, sentences_at_once
 from pag.tasks.base import Task
 from pag.text.vocabulary import END
 
 CHUNK = 8  # batches whose inputs are sorted by length together while streaming
+Watch = Callable[[Sequence[int], Sequence[Step], Slots], None]  # inputs' numbers by sentence, steps so far, slots
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,19 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         return options
 
     def stream(
-        self, inputs: Iterable[str | InputError], options: Options, batch_size: int | None = None
+        self,
+        inputs: Iterable[str | InputError],
+        options: Options,
+        batch_size: int | None = None,
+        watch: Watch | None = None,
     ) -> Iterator[Result]:
-        """Results in the order of the inputs, a few batches at a time. Bad inputs give a Result with an error."""
+        """Results in the order of the inputs, a few batches at a time. Bad inputs give a Result with an error.
+        `watch` sees every step of every batch."""
         size = self._size(batch_size, max(options.beam, options.n_best))
         numbered = enumerate(inputs)
         while chunk := list(islice(numbered, CHUNK * size)):
             ready = {number: self._encode(text) for number, text in chunk}
-            found = self._search({n: e for n, e in ready.items() if isinstance(e, _Ready)}, options, size)
+            found = self._search({n: e for n, e in ready.items() if isinstance(e, _Ready)}, options, size, watch)
             for number, item in ready.items():
                 yield item if isinstance(item, Result) else found[number]
 
@@ -184,7 +191,9 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         cut = replace(example, source=[*example.source[: most - 1], END])
         return _Ready(cut, f"{len(example.source)} tokens are more than generate.max_source = {most}: cut")
 
-    def _search(self, ready: dict[int, "_Ready"], options: Options, size: int) -> dict[int, Result]:
+    def _search(
+        self, ready: dict[int, "_Ready"], options: Options, size: int, watch: Watch | None
+    ) -> dict[int, Result]:
         order = sorted(ready, key=lambda number: -len(ready[number].example.source))
         results: dict[int, Result] = {}
         for at in range(0, len(order), size):
@@ -192,8 +201,9 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
             batch = self.task.collate([ready[n].example for n in numbers]).to(self.device)
             with self._autocast():
                 all_found = search(
-                    self.model if len(self.models) == 1 else Ensemble(self.models), batch, options, numbers
-                )
+                    self.model if len(self.models) == 1 else Ensemble(self.models), batch, options, numbers,
+                    watch and partial(watch, numbers),
+                )  # fmt: skip
             for number, found in zip(numbers, all_found, strict=True):
                 item = ready[number]
                 results[number] = Result(tuple(self._output(item.example, h) for h in found), item.warning)

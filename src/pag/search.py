@@ -5,7 +5,7 @@ search of width W ends with W hypotheses; sentences that are done leave the batc
 nothing of the model but `begin`, `step` and `State.select`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -82,17 +82,25 @@ class Slots(State):
     row: Tensor  # and its row there [N, W]
 
 
+Watch = Callable[[Sequence[Step], Slots], None]
+
+
 @torch.inference_mode()
 def search(
-    model: Stepper, batch: Batch, options: Options, numbers: Sequence[int] | None = None
+    model: Stepper,
+    batch: Batch,
+    options: Options,
+    numbers: Sequence[int] | None = None,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best hypotheses of each sentence, best first.
 
-    `numbers` are the inputs' own numbers; a sample depends on them, never on the batch around it.
+    `numbers` are the inputs' own numbers; a sample depends on them, never on the batch around it. `watch` is called
+    after every step with the steps so far and the slots as they are then (not when sampling); see watch.py.
     """
     numbers = list(range(len(batch.source))) if numbers is None else numbers
     if not options.sample:
-        return _Search(model, batch, options, max(options.beam, options.n_best), None).run()
+        return _Search(model, batch, options, max(options.beam, options.n_best), None).run(watch)
     rows = torch.arange(len(batch.source)).repeat_interleave(options.n_best)
     chance = [_generator(options.seed, number, sample) for number in numbers for sample in range(options.n_best)]
     found = _Search(model, batch.select(rows), options, 1, chance).run()
@@ -135,9 +143,11 @@ class _Search:
         never = torch.full_like(totals, NEVER)
         return Slots(torch.arange(sentences, device=device), totals, whole[:, 0], never, whole, whole)
 
-    def run(self) -> list[list[Hypothesis]]:
+    def run(self, watch: Watch | None = None) -> list[list[Hypothesis]]:
         for length in range(1, self.options.max_length + 1):
             self.advance(last=length == self.options.max_length)
+            if watch is not None:
+                watch(self.steps, self.slots)
             if self.leave() == 0:
                 break
         if len(self.slots.totals):
