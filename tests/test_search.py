@@ -10,9 +10,10 @@ import torch
 import pag.search as searching
 from pag.config import Recipe
 from pag.data.batch import Batch, Example, collate
+from pag.hypotheses import Hypothesis
 from pag.losses import negative_log_likelihood
 from pag.model import NOTHING, Seq2Seq
-from pag.search import Hypothesis, Options, keep_likeliest, search
+from pag.search import Options, keep_likeliest, search
 from pag.tasks.euler import EulerTask
 from pag.text.vocabulary import END, PAD
 
@@ -124,23 +125,52 @@ def test_records_of_a_beam_are_those_of_teacher_forcing(model: Seq2Seq, batch: B
                 )
 
 
-def test_a_gpus_rare_glances_change_nothing(model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same search with sentences leaving late and together, as on a GPU."""
+@pytest.mark.parametrize("replayed", [False, True])
+def test_a_gpus_rare_glances_change_nothing(
+    model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch, replayed: bool
+) -> None:
+    """The same search with sentences leaving late and together, as on a GPU, and with its steps on fixed memory."""
     with torch.no_grad():
         model.readout.output.bias[END] += 1.0
     options = Options(beam=3, n_best=3, max_length=12, record=True)
     often = search(model, batch, options)
+    as_on_a_gpu(monkeypatch, replayed)
+    for glance, few in ((1, 0), (3, 0), (16, 0), (3, 256)):
+        monkeypatch.setattr(searching, "GLANCE", glance)
+        monkeypatch.setattr(searching, "FEW_ROWS", few)
+        for ours, theirs in zip(search(model, batch, options), often, strict=True):
+            same(ours, theirs)
+
+
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch, replayed: bool) -> None:
+    """A recorder that does the work again stands in for a CUDA graph."""
     begin = searching._Search.__init__
 
     def on_gpu(self: searching._Search, *rest: Any) -> None:
         begin(self, *rest)
         self.on_gpu = True
+        self.recorder = (lambda once: once) if replayed else None
 
     monkeypatch.setattr(searching._Search, "__init__", on_gpu)
-    for glance in (1, 3, 16):
-        monkeypatch.setattr(searching, "GLANCE", glance)
-        for ours, theirs in zip(search(model, batch, options), often, strict=True):
-            same(ours, theirs)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: CUDA graphs")
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("few", [0, 256])
+def test_a_captured_step_finds_what_the_step_finds(
+    model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch, beam: int, few: int
+) -> None:
+    """On the GPU: the same hypotheses, bit for bit, with sentences leaving and the step captured again."""
+    monkeypatch.setattr(searching, "FEW_ROWS", few)
+    model, batch = model.float().cuda(), batch.select(torch.arange(5).repeat(8)).to("cuda")
+    with torch.no_grad():
+        model.readout.output.bias[END] += 0.5
+    options = Options(beam=beam, n_best=beam, max_length=60, record=True)
+    captured, plain = search(model, batch, options), search(model, batch, replace(options, replay=False))
+    assert len({len(h.ids) for hs in plain for h in hs}) > 1
+    for ours, theirs in zip(captured, plain, strict=True):
+        assert [(h.ids, h.log_prob) for h in ours] == [(h.ids, h.log_prob) for h in theirs]
+        same(ours, theirs)
 
 
 def test_an_output_that_reaches_the_longest_length_is_ended_there(model: Seq2Seq, batch: Batch) -> None:

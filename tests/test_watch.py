@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from pag.data.batch import Batch, Example, collate
+from pag.hypotheses import Slots, Step
 from pag.model import Seq2Seq
-from pag.search import Options, Slots, Step, search
+from pag.search import Options, search
 from pag.tasks.euler import EulerTask
 from pag.text.vocabulary import END
 from pag.watch import Prefix, prefix

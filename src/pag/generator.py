@@ -16,9 +16,10 @@ from pag.config import Recipe
 from pag.data.batch import Example
 from pag.ensemble import Ensemble, mean
 from pag.errors import CheckpointError, InputError, PagError
+from pag.hypotheses import Hypothesis, Slots, Step
 from pag.losses import negative_log_likelihood
 from pag.model import Seq2Seq
-from pag.search import Hypothesis, Options, Slots, Step, search, sentences_at_once
+from pag.search import Options, search, sentences_at_once
 from pag.tasks.base import Task
 from pag.text.vocabulary import END
 

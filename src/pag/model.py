@@ -12,6 +12,7 @@ from pag.data.batch import Batch
 from pag.decoder import Decoder, DecoderState
 from pag.encoder import Encoder
 from pag.layers import initialise
+from pag.ops.look import triton_is_here
 from pag.ops.unroll.reference import Trace, unroll
 from pag.registry import ATTENTIONS, READOUTS, find
 from pag.state import State
@@ -60,6 +61,11 @@ class Seq2Seq(nn.Module):
     def begin(self, batch: Batch) -> tuple[Memory, DecoderState]:
         memory = self.memory(batch)
         return memory, self.decoder.start(memory)
+
+    @property
+    def replayable(self) -> bool:
+        """Can a step be captured on a GPU? The kernels there need Triton."""
+        return self.decoder.attention.replayable and triton_is_here()
 
     def step(
         self, before: Tensor, memory: Memory, state: DecoderState, held: bool = False

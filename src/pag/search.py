@@ -6,23 +6,25 @@ nothing of the model but `begin`, `step` and `State.select`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pag.attention.base import Glimpse
 from pag.chance import seed_of
 from pag.data.batch import Batch
+from pag.hypotheses import Backtrace, Hypothesis, Slots, Step
 from pag.model import NOTHING
+from pag.replay import Recorder, Replay, graphs
 from pag.state import State
 from pag.text.vocabulary import END, PAD
 
 NEVER = float("-inf")
 ROWS_ON_GPU = 4096
 GLANCE = 16  # steps between two looks at who is done, on a GPU
+FEW_ROWS = 256  # on a GPU fewer rows cost no less, so that nobody need leave
 
 
 class Stepper(Protocol):
@@ -48,38 +50,22 @@ class Options:
     seed: int = 0
     record: bool = False  # keep every step's glimpse
     held: bool = False  # search as the model does while its switch is held on
+    replay: bool = True  # on a GPU: capture a step and replay it, where the model allows it
 
 
 @dataclass(frozen=True)
-class Hypothesis:
-    """One output with its end symbol, and what the model looked at on the way."""
+class Frontier(State):
+    """Where a search stands: all that one step reads and leaves to the next."""
 
-    ids: tuple[int, ...]
-    log_prob: float
-    score: float
-    record: dict[str, np.ndarray] | None = None  # alignment [T, S], plan [T, k, S], switch [T], …
+    slots: Slots
+    before: Tensor  # the last tokens [R]
+    state: State  # the model's [R]
 
-
-@dataclass(frozen=True)
-class Step:
-    """One step of the search; rows are sentences × slots as they were then."""
-
-    tokens: Tensor  # chosen [R]
-    parents: Tensor  # the row of this step's input that each continues [R]
-    origin: Tensor  # the row of the previous step's output that each input row was
-    glimpse: Glimpse | None
-
-
-@dataclass(frozen=True)
-class Slots(State):
-    """The hypotheses of each sentence, one row per sentence."""
-
-    sentence: Tensor  # number in the batch [N]
-    totals: Tensor  # log-probability of each live hypothesis, NEVER where a slot is not live [N, W]
-    count: Tensor  # finished hypotheses [N]
-    finished: Tensor  # their log-probabilities [N, W]
-    step: Tensor  # the step at which each finished [N, W]
-    row: Tensor  # and its row there [N, W]
+    def stay(self, sentences: Tensor) -> tuple["Frontier", Tensor]:
+        """These sentences with all their slots, and the rows that those were."""
+        width = self.slots.totals.shape[1]
+        rows = (sentences[:, None] * width + torch.arange(width, device=sentences.device)).flatten()
+        return Frontier(self.slots.select(sentences), self.before[rows], self.state.select(rows)), rows
 
 
 Watch = Callable[[Sequence[Step], Slots], None]
@@ -124,113 +110,143 @@ class _Search:
         self, model: Stepper, batch: Batch, options: Options, width: int, chance: list[torch.Generator] | None
     ) -> None:
         self.model, self.options, self.width, self.chance = model, options, width, chance
-        memory, state = model.begin(batch)
         sentences, device = len(batch.source), batch.source.device
-        slots = torch.arange(sentences, device=device).repeat_interleave(width)
-        self.memory, self.state = memory, state.select(slots)  # the slots of a sentence share its memory
+        self.memory, state = model.begin(batch)  # the slots of a sentence share its memory
+        rows = torch.arange(sentences, device=device).repeat_interleave(width)
+        before = torch.full((sentences * width,), NOTHING, device=device)
+        self.frontier = Frontier(first_slots(sentences, width, device), before, state.select(rows))
         self.on_gpu = device.type == "cuda"
         self.lengths = batch.source_lengths.tolist()
-        self.before = torch.full((sentences * width,), NOTHING, device=device)
-        self.origin = torch.arange(sentences * width, device=device)
-        self.slots = self._first_slots(sentences, device)
+        self.recorder = self.recording(device)
+        self.replay: Replay[Frontier, Step] | None = None
+        self.origin: Tensor | None = None
         self.done: list[Slots] = []
         self.steps: list[Step] = []
 
-    def _first_slots(self, sentences: int, device: torch.device) -> Slots:
-        totals = torch.full((sentences, self.width), NEVER, device=device)
-        totals[:, 0] = 0.0
-        whole = torch.zeros(sentences, self.width, dtype=torch.long, device=device)
-        never = torch.full_like(totals, NEVER)
-        return Slots(torch.arange(sentences, device=device), totals, whole[:, 0], never, whole, whole)
+    def recording(self, device: torch.device) -> Recorder | None:
+        """What captures a step, where that can be done and the search is long enough to pay for it."""
+        worth = self.options.replay and self.options.max_length > GLANCE and self.chance is None
+        return graphs(device) if self.on_gpu and worth and getattr(self.model, "replayable", False) else None
 
     def run(self, watch: Watch | None = None) -> list[list[Hypothesis]]:
         for length in range(1, self.options.max_length + 1):
-            self.advance(last=length == self.options.max_length)
+            step = self.grow(last=length == self.options.max_length)
+            self.steps.append(replace(step, origin=self.origin))
+            self.origin = None
             if watch is not None:
-                watch(self.steps, self.slots)
+                watch(self.steps, self.frontier.slots)
             if self.leave() == 0:
                 break
-        if len(self.slots.totals):
-            self.done.append(self.slots)
-        return _Backtrace(self.steps, self.done, self.options, self.lengths).hypotheses()
+        self.done.append(self.frontier.slots)
+        traced = Backtrace(self.steps, self.done, self.lengths)
+        return traced.hypotheses(self.options.n_best, self.options.length_penalty)
 
-    def advance(self, last: bool) -> None:
-        """Every live hypothesis grows by one token; those that end take a finished slot."""
-        log_probs, glimpse, state = self.model.step(self.before, self.memory, self.state, self.options.held)
-        totals, parents, tokens = self.choose(log_probs.to(self.slots.totals.dtype), last)
-        room = torch.arange(self.width, device=totals.device) < (self.width - self.slots.count)[:, None]
-        possible = room & (totals > NEVER)
+    def grow(self, last: bool) -> Step:
+        """Take one step: replay it where it was captured; the first in a shape shows what there is to capture."""
+        if self.replay is not None and not last:
+            return self.replay()
+        self.frontier, step = self.advance(self.frontier, last)
+        if self.recorder is not None and not last:
+            self.replay = Replay(self.advance, self.frontier, step, self.recorder)
+            self.frontier = self.replay.state
+        return step
+
+    def advance(self, frontier: Frontier, last: bool = False) -> tuple[Frontier, Step]:
+        """Every live hypothesis grows by one token; those that end take a finished slot.
+
+        Asks the device nothing and changes nothing that it is given: so it can be captured.
+        """
+        slots = frontier.slots
+        log_probs, glimpse, state = self.model.step(frontier.before, self.memory, frontier.state, self.options.held)
+        totals, parents, tokens = self.choose(slots, log_probs.to(slots.totals.dtype), last)
+        places = torch.arange(totals.numel(), device=totals.device).view_as(totals)
+        rows = (parents + places[:, :1]).flatten()
+        possible = (places[:1] < self.width - slots.count[:, None]) & (totals > NEVER)
         ended = possible & (tokens == END)
-        first = torch.arange(len(totals), device=totals.device)[:, None] * self.width
-        rows = (parents + first).flatten()
-        self.steps.append(Step(tokens.flatten(), rows, self.origin, glimpse if self.options.record else None))
-        self.slots = self.finish(totals, ended, first)
         live = totals.masked_fill(~possible | ended, NEVER)
-        self.slots = Slots(**{**vars(self.slots), "totals": live})
-        self.state, self.before = state.select(rows), tokens.flatten()
-        self.origin = torch.arange(len(rows), device=rows.device)
+        after = Frontier(finish(slots, totals, live, ended, places), tokens.flatten(), state.select(rows))
+        return after, Step(after.before, rows, glimpse if self.options.record else None)
 
-    def choose(self, log_probs: Tensor, last: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def choose(self, slots: Slots, log_probs: Tensor, last: bool) -> tuple[Tensor, Tensor, Tensor]:
         """The best W continuations of each sentence: totals, parent slots and tokens [N, W]."""
-        log_probs = log_probs.clone()
-        log_probs[:, PAD] = NEVER
-        if last:
-            log_probs[:, :END] = log_probs[:, END + 1 :] = NEVER
-        sentences, symbols = len(self.slots.totals), log_probs.shape[-1]
         if self.chance is not None:
-            tokens = self.draw(log_probs)[:, None]
-            return self.slots.totals + log_probs.gather(1, tokens), torch.zeros_like(tokens), tokens
-        candidates = self.slots.totals[:, :, None] + log_probs.view(sentences, self.width, symbols)
-        totals, chosen = candidates.flatten(1).topk(self.width)
+            log_probs = forbid(log_probs.clone(), last)
+            tokens = self.draw(slots, log_probs)[:, None]
+            return slots.totals + log_probs.gather(1, tokens), torch.zeros_like(tokens), tokens
+        symbols = log_probs.shape[-1]
+        candidates = slots.totals[:, :, None] + log_probs.view(*slots.totals.shape, symbols)
+        candidates = forbid(candidates, last).flatten(1)
+        totals, chosen = candidates.max(1, keepdim=True) if self.width == 1 else candidates.topk(self.width)
         return totals, chosen // symbols, chosen % symbols
 
-    def draw(self, log_probs: Tensor) -> Tensor:
+    def draw(self, slots: Slots, log_probs: Tensor) -> Tensor:
         """One token per row: the largest of the kept log-probabilities with Gumbel noise added [R]."""
         assert self.chance is not None
         kept = keep_likeliest(log_probs / self.options.temperature, self.options.top_k, self.options.top_p)
-        generators = [self.chance[i] for i in self.slots.sentence.tolist()]
+        generators = [self.chance[i] for i in slots.sentence.tolist()]
         exponential = [torch.empty(log_probs.shape[1]).exponential_(generator=g) for g in generators]
         return (kept - torch.stack(exponential).log().to(kept.device)).argmax(-1)
-
-    def finish(self, totals: Tensor, ended: Tensor, first: Tensor) -> Slots:
-        """Put the hypotheses that ended behind those that ended before."""
-        slots, spare = self.slots, self.width  # one column too many takes what is not to be kept
-        place = torch.where(ended, slots.count[:, None] + ended.cumsum(1) - 1, spare)
-        rows = first + torch.arange(self.width, device=first.device)
-
-        def put(old: Tensor, new: Tensor) -> Tensor:
-            wide = torch.cat([old, torch.zeros_like(old[:, :1])], 1)
-            return wide.scatter(1, place, new.to(old.dtype))[:, :spare]
-
-        now = torch.full_like(slots.step, len(self.steps) - 1)
-        return Slots(
-            slots.sentence,
-            totals,
-            slots.count + ended.sum(1),
-            put(slots.finished, totals),
-            put(slots.step, now),
-            put(slots.row, rows),
-        )
 
     def leave(self) -> int:
         """Sentences with nothing left to grow leave the batch; how many stay.
 
         On a GPU asking costs a wait, and rows are cheap: so it is asked rarely, and only many leave at once.
         """
-        sentences = len(self.slots.totals)
+        slots = self.frontier.slots
+        sentences = len(slots.totals)
         if self.on_gpu and len(self.steps) % GLANCE:
             return sentences
-        going = (self.slots.totals > NEVER).any(1)
+        going = (slots.totals > NEVER).any(1)
         staying = int(going.sum())
-        if staying and staying > (sentences // 2 if self.on_gpu else sentences - 1):
+        if staying > self.enough(sentences):
             return sentences
-        self.done.append(self.slots.select((~going).nonzero()[:, 0]))
+        self.done.append(slots.select((~going).nonzero()[:, 0]))
         stay = going.nonzero()[:, 0]
-        rows = (stay[:, None] * self.width + torch.arange(self.width, device=stay.device)).flatten()
-        self.slots = self.slots.select(stay)
-        self.memory, self.state = self.memory.select(stay), self.state.select(rows)
-        self.before, self.origin = self.before[rows], self.origin[rows]
+        self.frontier, self.origin = self.frontier.stay(stay)
+        self.memory, self.replay = self.memory.select(stay), None
         return staying
+
+    def enough(self, sentences: int) -> int:
+        """So many of these sentences, or fewer, are worth making the batch smaller for."""
+        if not self.on_gpu:
+            return sentences - 1
+        return sentences // 2 if sentences * self.width > FEW_ROWS else 0
+
+
+def first_slots(sentences: int, width: int, device: torch.device) -> Slots:
+    totals = torch.full((sentences, width), NEVER, device=device)
+    never = totals.clone()
+    totals[:, 0] = 0.0
+    whole = torch.zeros(sentences, width, dtype=torch.long, device=device)
+    return Slots(torch.arange(sentences, device=device), whole[:, 0], totals, whole[:, 0], never, whole, whole)
+
+
+def forbid(scores: Tensor, last: bool) -> Tensor:
+    """Padding is never generated, and the last token is the end symbol; in place [..., V]."""
+    scores[..., PAD] = NEVER
+    if last:
+        scores[..., :END] = scores[..., END + 1 :] = NEVER
+    return scores
+
+
+def finish(slots: Slots, totals: Tensor, live: Tensor, ended: Tensor, places: Tensor) -> Slots:
+    """Put the hypotheses that ended behind those that ended before."""
+    spare = totals.shape[1]  # one column too many takes what is not to be kept
+    place = torch.where(ended, slots.count[:, None] + ended.cumsum(1) - 1, spare)
+
+    def put(old: Tensor, new: Tensor) -> Tensor:
+        wide = torch.cat([old, old[:, :1]], 1)
+        return wide.scatter(1, place, new)[:, :spare]
+
+    return Slots(
+        slots.sentence,
+        slots.age + 1,
+        live,
+        slots.count + ended.sum(1),
+        put(slots.finished, totals),
+        put(slots.step, slots.age[:, None].expand_as(place)),
+        put(slots.row, places),
+    )
 
 
 def keep_likeliest(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
@@ -244,51 +260,3 @@ def keep_likeliest(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
         drop = torch.zeros_like(log_probs, dtype=torch.bool).scatter(1, order, before >= top_p)
         log_probs = log_probs.masked_fill(drop, NEVER)
     return log_probs
-
-
-class _Backtrace:
-    """Follows finished hypotheses back to their first token."""
-
-    def __init__(self, steps: list[Step], done: list[Slots], options: Options, lengths: list[int]) -> None:
-        self.tokens = [step.tokens.cpu().numpy() for step in steps]
-        self.parents = [step.parents.cpu().numpy() for step in steps]
-        self.origins = [step.origin.cpu().numpy() for step in steps]
-        self.glimpses = [_arrays(step.glimpse) for step in steps if step.glimpse is not None]
-        self.done = [slots.to("cpu") for slots in done]
-        self.options, self.lengths = options, lengths
-
-    def hypotheses(self) -> list[list[Hypothesis]]:
-        found: list[list[Hypothesis]] = [[] for _ in self.lengths]
-        for slots in self.done:
-            for i, sentence in enumerate(slots.sentence.tolist()):
-                endings = range(int(slots.count[i]))
-                all_of_it = [self.trace(slots, i, ending, self.lengths[sentence]) for ending in endings]
-                found[sentence] = sorted(all_of_it, key=lambda h: -h.score)[: self.options.n_best]
-        return found
-
-    def trace(self, slots: Slots, i: int, ending: int, source_length: int) -> Hypothesis:
-        last, row = int(slots.step[i, ending]), int(slots.row[i, ending])
-        ids, rows = [], []
-        for t in range(last, -1, -1):
-            ids.append(int(self.tokens[t][row]))
-            rows.append(int(self.parents[t][row]))
-            row = int(self.origins[t][rows[-1]])
-        log_prob = float(slots.finished[i, ending])
-        record = self.record(rows[::-1], source_length) if self.glimpses else None
-        return Hypothesis(tuple(ids[::-1]), log_prob, log_prob / len(ids) ** self.options.length_penalty, record)
-
-    def record(self, rows: list[int], source_length: int) -> dict[str, np.ndarray]:
-        names = self.glimpses[0]
-        joined = {name: np.stack([self.glimpses[t][name][row] for t, row in enumerate(rows)]) for name in names}
-        return {
-            name: value[..., :source_length] if name in ("alignment", "plan", "gate") else value
-            for name, value in joined.items()
-        }
-
-
-RECORDED = ("alignment", "plan", "gate", "switch", "commitment")
-
-
-def _arrays(glimpse: Glimpse) -> dict[str, np.ndarray]:
-    kept = {f.name: getattr(glimpse, f.name) for f in fields(glimpse) if f.name in RECORDED}
-    return {name: value.float().cpu().numpy() for name, value in kept.items() if value is not None}

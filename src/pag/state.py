@@ -1,6 +1,6 @@
 """Tensors that travel together, one row per sequence, and how they follow a beam."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
@@ -33,6 +33,25 @@ def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, tuple):
         return tuple(_map(part, change) for part in value)
     return change(value) if isinstance(value, Tensor) else value
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor of a State, those of its parts included."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, State):
+        for f in fields(value):
+            yield from tensors(getattr(value, f.name))
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from tensors(part)
+
+
+def overwrite(old: State, new: State) -> None:
+    """Put the values of one record into the memory of another of the same shapes."""
+    for target, source in zip(tensors(old), tensors(new), strict=True):
+        if target is not source:
+            target.copy_(source)
 
 
 def stack(steps: Sequence[S]) -> S:

@@ -6,7 +6,8 @@ from operator import itemgetter
 
 import numpy as np
 
-from pag.search import NEVER, Slots, Step
+from pag.hypotheses import Slots, Step
+from pag.search import NEVER
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def _trace(steps: Sequence[Step], last: int, row: int) -> Prefix:
     for step in reversed(steps[: last + 1]):
         ids.append(int(step.tokens[row]))
         rows.append(int(step.parents[row]))
-        row = int(step.origin[rows[-1]])
+        row = rows[-1] if step.origin is None else int(step.origin[rows[-1]])
     looked = [(step.glimpse, row) for step, row in zip(steps, reversed(rows), strict=False) if step.glimpse is not None]
     if not looked:
         return Prefix(tuple(reversed(ids)))

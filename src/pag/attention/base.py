@@ -59,6 +59,7 @@ class Attention(nn.Module, ABC, Generic[S]):
     """
 
     plans = True  # does it take noise and make commitments?
+    replayable = False  # at inference on a GPU, does a step ask the device nothing, so that it can be captured?
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ class Nothing(State):
 
 
 class BaselineAttention(Attention[Nothing]):
+    replayable = True
     plans = False
 
     def __init__(

@@ -25,6 +25,8 @@ class Plan(State):
 class PlanningAttention(Attention[Plan]):
     """Keeps k future alignments and, at each step, follows them or re-plans."""
 
+    replayable = True
+
     def __init__(
         self,
         annotations: int,

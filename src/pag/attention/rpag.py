@@ -22,6 +22,8 @@ class Repeat(State):
 
 
 class RepeatAttention(Attention[Repeat]):
+    replayable = True
+
     def __init__(
         self,
         annotations: int,

@@ -21,12 +21,13 @@ from pag.data.loader import Loader
 from pag.data.sampler import Position, Sampler
 from pag.decoder import DecoderState
 from pag.gradients import Course, Gradients
+from pag.hypotheses import Hypothesis
 from pag.losses import losses
 from pag.model import Forward, Seq2Seq
 from pag.ops.unroll import BACKENDS, choose
 from pag.optim import build_optimizer
 from pag.run import PRECISIONS as FABRIC
-from pag.search import Hypothesis, Options, search
+from pag.search import Options, search
 from pag.text.vocabulary import END, SPECIALS
 
 UNLIKELY = -30.0  # the end symbol's bias, so that outputs get as long as they may
