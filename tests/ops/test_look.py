@@ -14,10 +14,17 @@ from pag.ops.look import kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SENTENCES, ROWS, POSITIONS, UNITS = 2, 6, 37, 70  # three rows share a sentence
+LENGTHS = (37, 9)  # so that the second sentence has whole blocks of padding
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+def real() -> tuple[Tensor, Tensor]:
+    """True on real positions, by sentence and by row."""
+    mask = torch.arange(POSITIONS, device=DEVICE) < torch.tensor(LENGTHS, device=DEVICE)[:, None]
+    return mask, mask.repeat_interleave(ROWS // SENTENCES, 0)
 
 
 def test_scores_of_active_rows_equal_the_formula_and_others_are_zero() -> None:
@@ -25,7 +32,10 @@ def test_scores_of_active_rows_equal_the_formula_and_others_are_zero() -> None:
     own = keys.repeat_interleave(ROWS // SENTENCES, 0)
     active = torch.tensor([True, False, True, True, False, True], device=DEVICE)
     expected = (torch.tanh(own.double() + moving.double()[:, None]) @ weight.double()[0]) * active[:, None]
-    torch.testing.assert_close(kernel.score(keys, moving, weight, active).double(), expected, atol=1e-5, rtol=1e-5)
+    mask, there = real()
+    found = kernel.score(keys, moving, weight, mask, active).double()
+    torch.testing.assert_close(found[there], expected[there], atol=1e-5, rtol=1e-5)
+    assert found[:, 16:][~there[:, 16:]].eq(0).all()
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
@@ -38,7 +48,7 @@ def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(k: int, read: int,
         if isinstance(module, nn.LayerNorm):
             nn.init.normal_(module.weight, 1.0, 0.3)
     attention = attention.to(DEVICE)
-    mask = torch.ones(SENTENCES, POSITIONS, dtype=torch.bool, device=DEVICE)
+    mask, there = real()
     memory = attention.prepare(draw(SENTENCES, POSITIONS, 12), mask)
     query = Query(draw(ROWS, 9, seed=1), draw(ROWS, 6, seed=2))
     commitment = attention.commitment.start(draw(ROWS, 12))
@@ -49,5 +59,8 @@ def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(k: int, read: int,
         renewed, opened = attention.replan(query, memory, state)
     shifted = torch.cat([state.plan[:, 1:], torch.zeros_like(state.plan[:, :1])], 1)
     on = active[:, None, None]
-    torch.testing.assert_close(plan, torch.where(on, renewed, shifted), atol=2e-5, rtol=1e-4)
-    torch.testing.assert_close(gate, torch.where(on, opened, torch.zeros_like(opened)), atol=2e-5, rtol=1e-4)
+    expected = torch.where(on, renewed, shifted), torch.where(on, opened, torch.zeros_like(opened))
+    for found, wanted in zip((plan, gate), expected, strict=True):
+        found, wanted = found.transpose(1, 2), wanted.transpose(1, 2)
+        torch.testing.assert_close(found[there], wanted[there], atol=2e-5, rtol=1e-4)
+        assert found[:, 16:][~there[:, 16:]].eq(0).all()

@@ -46,5 +46,5 @@ class BaselineAttention(Attention[Nothing]):
             from pag.ops.look.kernel import score
 
             everyone = torch.ones(len(query.state), dtype=torch.bool, device=query.state.device)
-            return score(memory.keys, self.moving(query), self.score.weight, everyone)
+            return score(memory.keys, self.moving(query), self.score.weight, memory.mask, everyone)
         return self.score(self.energy(query, memory).tanh_())[..., 0]

@@ -115,6 +115,6 @@ class PlanningAttention(Attention[Plan]):
 
         of_gate = self.gate_keys(memory), self.gate_moving(query, state)
         return replan(
-            state.plan, memory.keys, self.moving(query), *of_gate, switch,
+            state.plan, memory.keys, self.moving(query), *of_gate, memory.mask, switch,
             self.read, self.read_norm, self.summary.weight, self.candidate,
         )  # fmt: skip

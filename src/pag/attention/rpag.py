@@ -75,6 +75,7 @@ class RepeatAttention(Attention[Repeat]):
         """The same without asking the GPU which rows these are: the kernel passes the others over."""
         from pag.ops.look.kernel import score
 
-        fresh = masked_softmax(score(memory.keys, self.moving(query), self.score.weight, switch), memory.mask)
+        scores = score(memory.keys, self.moving(query), self.score.weight, memory.mask, switch)
+        fresh = masked_softmax(scores, memory.mask)
         alignment = torch.where(switch[:, None], fresh, state.alignment)
         return alignment, attend(alignment, memory).to(state.context.dtype)

@@ -22,13 +22,14 @@ def tanh(x):
 
 @triton.jit
 def score_rows(
-    keys, moving, weight, active, scores, S, W, A: tl.constexpr, BLOCK: tl.constexpr, UNITS: tl.constexpr
+    keys, moving, weight, mask, active, scores, S, W, A: tl.constexpr, BLOCK: tl.constexpr, UNITS: tl.constexpr
 ):  # fmt: skip
     row = tl.program_id(0)
     sentence = (row // W).to(tl.int64)
-    if tl.load(active + row) == 0:
-        return
     j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    real = tl.load(mask + sentence * S + j, j < S, 0).to(tl.int32)
+    if (tl.load(active + row) == 0) | (tl.max(real, 0) == 0):
+        return
     total = tl.zeros([BLOCK], tl.float32)
     for start in range(0, A, UNITS):
         a = start + tl.arange(0, UNITS)
@@ -40,8 +41,11 @@ def score_rows(
     tl.store(scores + row * S + j, total, j < S)
 
 
-def score(keys: Tensor, moving: Tensor, weight: Tensor, active: Tensor) -> Tensor:
-    """w·tanh(keys_j + moving) of the active rows [B, S], float32; zeros elsewhere. Rows may share a sentence's keys."""
+def score(keys: Tensor, moving: Tensor, weight: Tensor, mask: Tensor, active: Tensor) -> Tensor:
+    """w·tanh(keys_j + moving) of the active rows [B, S], float32; zeros elsewhere. Rows may share a sentence's keys.
+
+    Padding counts for nothing: a block of positions that has nothing else is passed over.
+    """
     rows, (sentences, positions, units) = len(moving), keys.shape
     scores = torch.zeros(rows, positions, device=keys.device)
     block = 16
@@ -49,6 +53,7 @@ def score(keys: Tensor, moving: Tensor, weight: Tensor, active: Tensor) -> Tenso
         keys.contiguous(),
         moving.contiguous(),
         weight.contiguous(),
+        mask.contiguous(),
         active,
         scores,
         positions,
@@ -62,8 +67,8 @@ def score(keys: Tensor, moving: Tensor, weight: Tensor, active: Tensor) -> Tenso
 
 @triton.jit
 def plan_rows(
-    plan, keys, moving, gate_keys, gate_moving, active, read, read_bias, norm_weight, norm_bias, summary, candidate,
-    candidate_bias, renewed, gate, S, W, A: tl.constexpr,
+    plan, keys, moving, gate_keys, gate_moving, mask, active, read, read_bias, norm_weight, norm_bias, summary,
+    candidate, candidate_bias, renewed, gate, S, W, A: tl.constexpr,
     K: tl.constexpr, KP: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, NORM: tl.constexpr,
     BLOCK: tl.constexpr, UNITS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -72,6 +77,11 @@ def plan_rows(
     j, k, r = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, KP), tl.arange(0, RP)
     here = (j[:, None] < S) & (k[None] < K)
     place = (row.to(tl.int64) * K + k[None]) * S + j[:, None]  # plans are [B, k, S]
+    real = tl.load(mask + sentence * S + j, j < S, 0).to(tl.int32)
+    if tl.max(real, 0) == 0:  # padding is never attended to, whatever is planned there
+        tl.store(renewed + place, tl.zeros([BLOCK, KP], tl.float32), here)
+        tl.store(gate + place, tl.zeros([BLOCK, KP], tl.float32), here)
+        return
     if tl.load(active + row) == 0:  # follow: every row of the plan moves one step forward
         ahead = tl.load(plan + place + S, here & (k[None] + 1 < K), 0.0)
         tl.store(renewed + place, ahead, here)
@@ -105,10 +115,12 @@ def plan_rows(
 
 
 def replan(
-    plan: Tensor, keys: Tensor, moving: Tensor, gate_keys: Tensor, gate_moving: Tensor, active: Tensor,
+    plan: Tensor, keys: Tensor, moving: Tensor, gate_keys: Tensor, gate_moving: Tensor, mask: Tensor, active: Tensor,
     read: nn.Linear, read_norm: nn.Module, summary: Tensor, candidate: nn.Linear,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """A_t and u_t [B, k, S]: (1 − u) ⊙ A + u ⊙ Ā where active, the shifted plan (and no gate) elsewhere."""
+    """A_t and u_t [B, k, S]: (1 − u) ⊙ A + u ⊙ Ā where active, the shifted plan (and no gate) elsewhere.
+
+    Blocks of nothing but padding get zeros."""
     rows, k, positions = plan.shape
     units, size = keys.shape[2], summary.shape[1]
     renewed, gate, block = torch.empty_like(plan), torch.empty_like(plan), 16
@@ -117,7 +129,7 @@ def replan(
     products = keys.dtype  # bfloat16 products where the keys are, exact ones for float32
     plan_rows[(rows, triton.cdiv(positions, block))](
         plan.contiguous(), keys.contiguous(), moving.contiguous(), gate_keys.contiguous(), gate_moving.contiguous(),
-        active, read.weight, read.bias, *weights, summary.to(products).contiguous(),
+        mask.contiguous(), active, read.weight, read.bias, *weights, summary.to(products).contiguous(),
         candidate.weight.to(products).contiguous(), candidate.bias, renewed, gate, positions,
         rows // len(keys), units,
         k, max(16, triton.next_power_of_2(k)), size, max(16, triton.next_power_of_2(size)), normal, block, 64, "ieee",
