@@ -130,8 +130,9 @@ def _euler(found: dict[str, Any]) -> str:
 |---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
-Exact circuits among {one["test"]["examples"]:,} test graphs, greedy search, from the first checkpoint with the most exact
-circuits of 500 validation graphs after the switch was let go. {summary["update"]:,} updates of 32 graphs, hidden 360, k = 10, {precision}. {summary["device"]}, torch {summary["torch"]}, commit {found["commit"]}. The runs took
+Exact circuits among {one["test"]["examples"]:,} test graphs, greedy search, from the first checkpoint with the most
+exact circuits of 500 validation graphs after the switch was let go. {summary["update"]:,} updates of 32 graphs,
+hidden 360, k = 10, {precision}. {summary["device"]}, torch {summary["torch"]}, commit {found["commit"]}. The runs took
 {minutes:.0f} minutes added up, all at the same time on one GPU.
 
     python benchmarks/seeds.py euler/baseline euler/pag euler/rpag --seeds 5 --jobs 15 \\
