@@ -52,7 +52,7 @@ class RightLength:
     def step(self, before: Tensor, memory: Any, state: Any, held: bool = False) -> Any:
         log_probs, glimpse, inner = self.model.step(before, memory, state.inner, held)
         length = state.length + 1
-        log_probs[:, END] = torch.where(length >= state.wanted, 0.0, -30.0)
+        log_probs[:, END] = -30.0 * (length < state.wanted)
         return log_probs, glimpse, Counted(inner, length, state.wanted)
 
 

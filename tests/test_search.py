@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import pag.search as searching
 from pag.config import Recipe
@@ -13,6 +14,7 @@ from pag.data.batch import Batch, Example, collate
 from pag.hypotheses import Hypothesis
 from pag.losses import negative_log_likelihood
 from pag.model import NOTHING, Seq2Seq
+from pag.replay import Replay
 from pag.search import Options, keep_likeliest, search
 from pag.tasks.euler import EulerTask
 from pag.text.vocabulary import END, PAD
@@ -152,6 +154,33 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch, replayed: bool) -> None:
         self.recorder = (lambda once: once) if replayed else None
 
     monkeypatch.setattr(searching._Search, "__init__", on_gpu)
+
+
+class AsksNothing(TorchDispatchMode):
+    """Refuses what a CUDA graph cannot capture: values read by the host, and numbers that `where` would send over."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func.overloadpacket is not torch.ops.aten._local_scalar_dense
+        numbers = [arg for arg in args if not isinstance(arg, torch.Tensor) or not arg.dim()]
+        assert func.overloadpacket is not torch.ops.aten.where or not numbers
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_that_is_captured_waits_for_no_number(
+    model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_on_a_gpu(monkeypatch, replayed=True)
+    asked = []
+
+    def watched(self: Replay[Any, Any]) -> None:
+        asked.append(1)
+        with AsksNothing():
+            once(self)
+
+    once = Replay.once
+    monkeypatch.setattr(Replay, "once", watched)
+    search(model, batch, Options(beam=3, max_length=12))
+    assert asked
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: CUDA graphs")

@@ -1,6 +1,7 @@
 """A step captured once and replayed: a CUDA graph launches all its kernels without asking Python again."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from threading import Lock
 from typing import Generic, TypeVar
@@ -56,8 +57,11 @@ class Graphs:
                 graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
                 try:
                     once()
-                finally:
-                    graph.capture_end()
+                except BaseException:
+                    with suppress(RuntimeError):  # what spoiled the capture matters, not that it was spoiled
+                        graph.capture_end()
+                    raise
+                graph.capture_end()
             current.wait_stream(self.stream)
             self.last = graph
         return graph.replay

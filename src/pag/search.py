@@ -232,7 +232,7 @@ def forbid(scores: Tensor, last: bool) -> Tensor:
 def finish(slots: Slots, totals: Tensor, live: Tensor, ended: Tensor, places: Tensor) -> Slots:
     """Put the hypotheses that ended behind those that ended before."""
     spare = totals.shape[1]  # one column too many takes what is not to be kept
-    place = torch.where(ended, slots.count[:, None] + ended.cumsum(1) - 1, spare)
+    place = (slots.count[:, None] + ended.cumsum(1) - 1).masked_fill(~ended, spare)  # `where` would wait for its scalar
 
     def put(old: Tensor, new: Tensor) -> Tensor:
         wide = torch.cat([old, old[:, :1]], 1)
