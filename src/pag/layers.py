@@ -27,13 +27,14 @@ class GRUCell(nn.Module):
         self.state_norm = GateNorm(size) if layer_norm else nn.Identity()
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        from_input = self.input_norm(self.input(inputs))  # [B, 3d]
-        from_state = self.state_norm(self.state(state))
-        reset_in, update_in, candidate_in = from_input.chunk(3, -1)
-        reset_s, update_s, candidate_s = from_state.chunk(3, -1)
-        reset = torch.sigmoid(reset_in + reset_s)
-        update = torch.sigmoid(update_in + update_s)
-        candidate = torch.tanh(candidate_in + reset * candidate_s)
+        return self.mix(self.input(inputs), self.state(state), state)
+
+    def mix(self, of_input: Tensor, of_state: Tensor, state: Tensor) -> Tensor:
+        """The step, given what the weights make of the input and of the state [B, 3d]."""
+        d, of_input, of_state = self.size, self.input_norm(of_input), self.state_norm(of_state)
+        gates = torch.sigmoid(of_input[..., : 2 * d] + of_state[..., : 2 * d])
+        reset, update = gates[..., :d], gates[..., d:]
+        candidate = torch.tanh(torch.addcmul(of_input[..., 2 * d :], reset, of_state[..., 2 * d :]))
         return candidate + update * (state - candidate)
 
 

@@ -13,6 +13,7 @@ from pag.decoder import Decoder, DecoderState
 from pag.encoder import Encoder
 from pag.layers import initialise
 from pag.ops.look import triton_is_here
+from pag.ops.step import fused
 from pag.ops.unroll.reference import Trace, unroll
 from pag.registry import ATTENTIONS, READOUTS, find
 from pag.state import State
@@ -59,8 +60,12 @@ class Seq2Seq(nn.Module):
         return Forward(self.readout(trace.lower, trace.upper, tokens, trace.glimpses.context), trace)
 
     def begin(self, batch: Batch) -> tuple[Memory, DecoderState]:
+        """Memory and first state; at inference those of the fused step, where there is one for this model."""
         memory = self.memory(batch)
-        return memory, self.decoder.start(memory)
+        state = self.decoder.start(memory)
+        if self.training or torch.is_grad_enabled() or not fused.choose(self)[0]:
+            return memory, state
+        return fused.begin(self, memory, state)
 
     @property
     def replayable(self) -> bool:
@@ -71,6 +76,8 @@ class Seq2Seq(nn.Module):
         self, before: Tensor, memory: Memory, state: DecoderState, held: bool = False
     ) -> tuple[Tensor, Glimpse, DecoderState]:
         """Log-probabilities [B, V] of the next output after the token ids `before` [B]."""
+        if isinstance(memory, fused.Prepared) and memory.fused is not None:
+            return memory.fused.step(before, memory, state, held)
         token = self.embed(before)
         glimpse, state = self.decoder.step(token, memory, state, held=held)
         return self.readout(state.lower, state.upper, token, glimpse.context), glimpse, state

@@ -1,12 +1,15 @@
 """The promises that every registered attention keeps; a new one is tested by being registered."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
-from pag.attention.base import Attention, Glimpse
+from pag.attention.base import Glimpse
 from pag.model import Seq2Seq
+from pag.ops.look.pieces import Rows
 from pag.registry import ATTENTIONS
 from small import SYMBOLS, K, assert_same, attention, noise, normal, play, recipe, scene, sentences
 
@@ -133,13 +136,17 @@ def test_inference_gives_what_training_gives(name: str, layer_norm: bool) -> Non
         assert_same(a, b)
 
 
-def rows_scored(built: Attention, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each call of `energy`, the costly part of a score, was asked for."""
+def rows_scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each piece of the tanh layer, the costly part of a look, was computed for."""
     counts: list[int] = []
-    energy = built.energy
-    monkeypatch.setattr(
-        built, "energy", lambda query, memory: (counts.append(len(query.state)), energy(query, memory))[1]
-    )
+    pieces = Rows.pieces
+
+    def counted(rows: Rows) -> Iterator[tuple[slice, Tensor]]:
+        for part, layer in pieces(rows):
+            counts.append(part.stop - part.start)
+            yield part, layer
+
+    monkeypatch.setattr(Rows, "pieces", counted)
     return counts
 
 
@@ -147,7 +154,7 @@ def test_at_inference_rows_that_follow_are_not_scored(
     name: str, layer_norm: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built, acts = attention(name, layer_norm), scene(steps=12)
-    counts = rows_scored(built, monkeypatch)
+    counts = rows_scored(monkeypatch)
     with torch.no_grad():
         memory = built.prepare(acts.annotations, acts.mask)
         state = built.start(memory)
@@ -163,7 +170,7 @@ def test_no_row_that_looks_costs_nothing(name: str, layer_norm: bool, monkeypatc
     if not built.plans:
         pytest.skip("looks at every step")
     never = torch.tensor([-50.0, 0.0, 50.0], dtype=torch.float64).expand(4, K)
-    counts = rows_scored(built, monkeypatch)
+    counts = rows_scored(monkeypatch)
     with torch.no_grad():
         memory = built.prepare(acts.annotations, acts.mask)
         _, state = built.step(acts.query(0), memory, built.start(memory), never)

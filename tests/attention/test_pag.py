@@ -209,6 +209,6 @@ def test_the_switch_passes_the_straight_through_gradient_to_the_commitment() -> 
     t = next(t for t in range(1, acts.steps) if 0 < glimpses[t].switch.sum() < len(acts.mask))
     glimpse, after = built.step(acts.query(t), memory, states[t].map(Tensor.detach), acts.noise[:, t])
     (gradient,) = torch.autograd.grad(after.plan.sum(), glimpse.switch)
-    renewed, _ = built.replan(acts.query(t), memory, states[t])
+    renewed, _ = built.replan(built.project(acts.query(t), states[t]), memory, states[t])
     followed = torch.cat([states[t].plan[:, 1:], torch.zeros_like(states[t].plan[:, :1])], 1)
     torch.testing.assert_close(gradient, (renewed - followed).sum((1, 2)))

@@ -100,5 +100,5 @@ def test_the_switch_passes_the_straight_through_gradient_to_the_commitment() -> 
     glimpse, after = built.step(acts.query(2), memory, states[2].map(lambda x: x.detach()), acts.noise[:, 2])
     weight = normal(*after.alignment.shape)
     (gradient,) = torch.autograd.grad((weight * after.alignment).sum(), glimpse.switch)
-    fresh = built.look(acts.query(2), memory)
+    fresh = built.fresh(built.project(acts.query(2), states[2]), memory)
     torch.testing.assert_close(gradient, (weight * (fresh - states[2].alignment)).sum(1))

@@ -1,4 +1,6 @@
-"""The inference kernels equal the attention they stand for. Run through Triton's interpreter without a GPU."""
+"""A look at inference equals the attention it stands for: in pieces, and by kernels (interpreted without a GPU)."""
+
+from types import ModuleType
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from pag.attention.base import Query
 from pag.attention.pag import Plan, PlanningAttention
 from pag.config import AttentionSettings
 from pag.layers import initialise
-from pag.ops.look import kernel
+from pag.ops.look import kernel, pieces
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SENTENCES, ROWS, POSITIONS, UNITS = 2, 6, 37, 70  # three rows share a sentence
@@ -27,20 +29,37 @@ def real() -> tuple[Tensor, Tensor]:
     return mask, mask.repeat_interleave(ROWS // SENTENCES, 0)
 
 
-def test_scores_of_active_rows_equal_the_formula_and_others_are_zero() -> None:
+@pytest.fixture(params=["kernel", "pieces", "small pieces", "tiny pieces"])
+def look(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Pieces of all sentences, of two rows of the three that share one, of a single row."""
+    if request.param == "kernel":
+        return kernel
+    sizes = {"pieces": 6, "small pieces": 2, "tiny pieces": 0}
+    monkeypatch.setattr(pieces, "PIECE", sizes[request.param] * POSITIONS * UNITS)
+    return pieces
+
+
+def active(everyone: bool) -> Tensor:
+    return torch.tensor([True, everyone, True, True, everyone, True], device=DEVICE)
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+def test_scores_of_active_rows_equal_the_formula_and_others_are_zero(look: ModuleType, everyone: bool) -> None:
     keys, moving, weight = draw(SENTENCES, POSITIONS, UNITS), draw(ROWS, UNITS, seed=1), draw(1, UNITS, seed=2)
     own = keys.repeat_interleave(ROWS // SENTENCES, 0)
-    active = torch.tensor([True, False, True, True, False, True], device=DEVICE)
-    expected = (torch.tanh(own.double() + moving.double()[:, None]) @ weight.double()[0]) * active[:, None]
+    on = active(everyone)
+    expected = (torch.tanh(own.double() + moving.double()[:, None]) @ weight.double()[0]) * on[:, None]
     mask, there = real()
-    found = kernel.score(keys, moving, weight, mask, active).double()
+    found = look.score(keys, moving, weight, mask, on).double()
     torch.testing.assert_close(found[there], expected[there], atol=1e-5, rtol=1e-5)
-    assert found[:, 16:][~there[:, 16:]].eq(0).all()
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize(("k", "read"), [(7, 20), (10, 64), (1, 3)])
-def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(k: int, read: int, layer_norm: bool) -> None:
+@pytest.mark.parametrize("everyone", [False, True])
+def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(
+    look: ModuleType, k: int, read: int, layer_norm: bool, everyone: bool
+) -> None:
     settings = AttentionSettings(k=k, size=UNITS, read_size=read)
     attention = PlanningAttention(12, 9, 6, settings, layer_norm)
     initialise(attention, "fan_in", torch.Generator().manual_seed(3))
@@ -53,14 +72,16 @@ def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(k: int, read: int,
     query = Query(draw(ROWS, 9, seed=1), draw(ROWS, 6, seed=2))
     commitment = attention.commitment.start(draw(ROWS, 12))
     state = Plan(draw(ROWS, k, POSITIONS, seed=4), commitment, draw(ROWS, 12, seed=5))
-    active = torch.tensor([True, False, True, True, False, True], device=DEVICE)
     with torch.no_grad():
-        plan, gate = attention.replan_on_gpu(active, query, memory, state)
-        renewed, opened = attention.replan(query, memory, state)
+        products = attention.project(query, state)
+        plan, gate = look.replan(
+            state.plan, memory.keys, products.energy, memory.gate, products.gate, mask, active(everyone),
+            attention.read, attention.read_norm, attention.summary.weight, attention.candidate,
+        )  # fmt: skip
+        renewed, opened = attention.replan(products, memory, state)
     shifted = torch.cat([state.plan[:, 1:], torch.zeros_like(state.plan[:, :1])], 1)
-    on = active[:, None, None]
+    on = active(everyone)[:, None, None]
     expected = torch.where(on, renewed, shifted), torch.where(on, opened, torch.zeros_like(opened))
     for found, wanted in zip((plan, gate), expected, strict=True):
         found, wanted = found.transpose(1, 2), wanted.transpose(1, 2)
         torch.testing.assert_close(found[there], wanted[there], atol=2e-5, rtol=1e-4)
-        assert found[:, 16:][~there[:, 16:]].eq(0).all()

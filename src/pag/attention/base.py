@@ -38,6 +38,16 @@ class Query(State):
 
 
 @dataclass(frozen=True)
+class Products(State):
+    """What the query's weights make of it: all that the rest of a step needs to know of the query."""
+
+    energy: Tensor  # W_y y + W_s s_{t-1} [B, a]
+    gate: Tensor | None = None  # W_us s_{t-1} + W_uψ ψ_{t-1} (PAG) [B, k]
+    logits: Tensor | None = None  # f_c [B, k]
+    temperature: Tensor | None = None  # what the inverse temperature τ_t is the softplus of, where it is learned [B, 1]
+
+
+@dataclass(frozen=True)
 class Glimpse(State):
     """What one step of attention gives, and what it decided on the way."""
 
@@ -91,9 +101,10 @@ class Attention(nn.Module, ABC, Generic[S]):
         """Attend once. `noise` [B, k] is Gumbel noise for the commitment, None at inference;
         `held` keeps the switch on, so that the model acts as the baseline does."""
 
-    def energy(self, query: Query, memory: Memory) -> Tensor:
+    @staticmethod
+    def energy(products: Products, memory: Memory) -> Tensor:
         """W_h h_j + W_y y + W_s s_{t-1}, before the tanh [B, S, a]."""
-        return at_positions(memory.keys, self.moving(query))
+        return at_positions(memory.keys, products.energy)
 
     def moving(self, query: Query) -> Tensor:
         """W_y y + W_s s_{t-1}, the part of the energy that changes at every step [B, a]."""

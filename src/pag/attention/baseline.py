@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked_softmax
+from pag.attention.base import Attention, Glimpse, Memory, Products, Query, attend, masked_softmax
 from pag.config import AttentionSettings
-from pag.ops.look import fast
+from pag.ops.look import score
 from pag.state import State
 
 
@@ -37,14 +37,19 @@ class BaselineAttention(Attention[Nothing]):
     def step(
         self, query: Query, memory: Memory, state: Nothing, noise: Tensor | None = None, held: bool = False
     ) -> tuple[Glimpse, Nothing]:
-        alignment = masked_softmax(self.scores(query, memory), memory.mask)
+        return self.look(self.project(query, state), memory, state, noise, held)
+
+    def project(self, query: Query, state: Nothing) -> Products:
+        return Products(self.moving(query))
+
+    def look(
+        self, products: Products, memory: Memory, state: Nothing, noise: Tensor | None = None, held: bool = False
+    ) -> tuple[Glimpse, Nothing]:
+        alignment = masked_softmax(self.scores(products, memory), memory.mask)
         return Glimpse(alignment, attend(alignment, memory)), state
 
-    def scores(self, query: Query, memory: Memory) -> Tensor:
+    def scores(self, products: Products, memory: Memory) -> Tensor:
         """w·tanh(W_h h_j + W_y y + W_s s_{t-1}) [B, S]."""
-        if fast(query.state):
-            from pag.ops.look.kernel import score
-
-            everyone = torch.ones(len(query.state), dtype=torch.bool, device=query.state.device)
-            return score(memory.keys, self.moving(query), self.score.weight, memory.mask, everyone)
-        return self.score(self.energy(query, memory).tanh_())[..., 0]
+        if torch.is_grad_enabled():
+            return self.score(self.energy(products, memory).tanh_())[..., 0]
+        return score(memory.keys, products.energy, self.score.weight, memory.mask, None)

@@ -62,16 +62,26 @@ class CommitmentPlan(nn.Module):
     def step(
         self, state: Tensor, context: Tensor | None, carried: Commitment, noise: Tensor | None, held: bool
     ) -> tuple[Decision, Commitment]:
+        return self.decide(*self.project(state, context), carried, noise, held)
+
+    def project(self, state: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """f_c [B, k], and what τ_t is the softplus of [B, 1] where it is learned."""
+        return self.logits(state, context), None if self.temperature is None else self.temperature(state)
+
+    def decide(
+        self, fresh: Tensor, temperature: Tensor | None, carried: Commitment, noise: Tensor | None, held: bool
+    ) -> tuple[Decision, Commitment]:
+        """The step, given f_c(s_{t-1}) [B, k] and what τ_t is the softplus of [B, 1]."""
         recompute = carried.recompute[:, None]
-        logits = torch.where(recompute, self.logits(state, context), shift(carried.logits, FREED))  # l_t
+        logits = torch.where(recompute, fresh, shift(carried.logits, FREED))  # l_t
         perturbed = logits if noise is None else logits + noise
-        soft = self.soft(perturbed, logits, state)  # c_t
-        choice = perturbed.argmax(-1)
-        hard = F.one_hot(choice, self.k).to(soft.dtype)  # c̄_t
+        soft = self.soft(perturbed, logits, temperature)  # c_t
+        choice = perturbed.argmax(-1)  # where c̄_t is 1
         log_prob = logits.log_softmax(-1).gather(-1, choice[:, None])[:, 0]
-        decision = Decision(self.switch(hard, soft, carried.first, held), soft, log_prob)
+        renew = choice == 0
+        decision = Decision(self.switch(renew, soft, carried.first, held), soft, log_prob)
         penalised = torch.where(recompute, soft, carried.penalised)
-        return decision, Commitment(logits, choice == 0, penalised, torch.zeros_like(carried.first))
+        return decision, Commitment(logits, renew, penalised, torch.zeros_like(carried.first))
 
     def logits(self, state: Tensor, context: Tensor | None) -> Tensor:
         """f_c(s_{t-1}) or, for rPAG, f_c(s_{t-1}, ψ_{t-1}) [B, k]."""
@@ -80,18 +90,18 @@ class CommitmentPlan(nn.Module):
             logits = logits + self.context(context)
         return logits.to(exact(state))
 
-    def soft(self, perturbed: Tensor, logits: Tensor, state: Tensor) -> Tensor:
+    def soft(self, perturbed: Tensor, logits: Tensor, temperature: Tensor | None) -> Tensor:
         """c_t = softmax((l_t + noise) · τ_t). Under REINFORCE the choice is drawn from softmax(l_t) itself."""
         if self.estimator == "reinforce":
             return logits.softmax(-1)
-        if self.temperature is None:
+        if temperature is None:
             return (perturbed * self.fixed).softmax(-1)
-        inverse = F.softplus(self.temperature(state)) + 1.001  # τ_t [B, 1]
+        inverse = F.softplus(temperature) + 1.001  # τ_t [B, 1]
         return (perturbed * inverse).softmax(-1)
 
-    def switch(self, hard: Tensor, soft: Tensor, first: Tensor, held: bool) -> Tensor:
+    def switch(self, renew: Tensor, soft: Tensor, first: Tensor, held: bool) -> Tensor:
         """g_t = c̄_t[0]; the gradient is that of c_t[0] (straight-through). g_1 = 1, and a held switch is 1."""
-        chosen = hard[:, 0]
+        chosen = renew.to(soft.dtype)
         if self.estimator == "gumbel":
             chosen = chosen + (soft[:, 0] - soft[:, 0].detach())
         return torch.ones_like(chosen) if held else torch.where(first, torch.ones_like(chosen), chosen)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from pag.attention.base import Attention, Glimpse, Memory, Query, at_positions, attend, masked_softmax
+from pag.attention.base import Attention, Glimpse, Memory, Products, Query, at_positions, attend, masked_softmax
 from pag.attention.commitment import Commitment, CommitmentPlan, shift
 from pag.config import AttentionSettings
 from pag.layers import norm
-from pag.ops.look import fast
+from pag.ops.look import replan
 from pag.state import State, exact
 
 
@@ -64,13 +64,25 @@ class PlanningAttention(Attention[Plan]):
     def step(
         self, query: Query, memory: Memory, state: Plan, noise: Tensor | None = None, held: bool = False
     ) -> tuple[Glimpse, Plan]:
-        decision, commitment = self.commitment.step(query.state, None, state.commitment, noise, held)
+        return self.look(self.project(query, state), memory, state, noise, held)
+
+    def project(self, query: Query, state: Plan) -> Products:
+        gate = self.gate_moving(query, state)
+        return Products(self.moving(query), gate, *self.commitment.project(query.state, None))
+
+    def look(
+        self, products: Products, memory: Memory, state: Plan, noise: Tensor | None = None, held: bool = False
+    ) -> tuple[Glimpse, Plan]:
+        assert products.logits is not None
+        decision, commitment = self.commitment.decide(
+            products.logits, products.temperature, state.commitment, noise, held
+        )
         if torch.is_grad_enabled():
-            renewed, gate = self.replan(query, memory, state)
+            renewed, gate = self.replan(products, memory, state)
             switch = decision.switch[:, None, None]
             plan = switch * renewed + (1 - switch) * shift(state.plan, 0.0)  # A_t
         else:
-            plan, gate = self.replan_where(decision.switch > 0, query, memory, state)
+            plan, gate = self.replan_where(decision.switch > 0, products, memory, state)
         alignment = masked_softmax(plan[:, 0], memory.mask)  # α_t
         context = attend(alignment, memory)  # ψ_t
         glimpse = Glimpse(
@@ -78,14 +90,13 @@ class PlanningAttention(Attention[Plan]):
         )
         return glimpse, Plan(plan, commitment, context)
 
-    def replan(self, query: Query, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
+    def replan(self, products: Products, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
         """(1 − u) ⊙ A_{t-1} + u ⊙ Ā, and u [B, k, S]."""
+        assert products.gate is not None
         beta = torch.tanh(self.read_norm(self.read(state.plan.transpose(1, 2))))  # β_j [B, S, r]
-        hidden = self.energy(query, memory).add_(self.summary(beta)).tanh_()
+        hidden = self.energy(products, memory).add_(self.summary(beta)).tanh_()
         candidate = self.candidate(hidden).transpose(1, 2)  # Ā_t
-        gate = torch.sigmoid(at_positions(self.gate_keys(memory), self.gate_moving(query, state))).transpose(
-            1, 2
-        )  # u_t
+        gate = torch.sigmoid(at_positions(self.gate_keys(memory), products.gate)).transpose(1, 2)  # u_t
         return state.plan + gate * (candidate - state.plan), gate
 
     def gate_keys(self, memory: Memory) -> Tensor:
@@ -97,24 +108,10 @@ class PlanningAttention(Attention[Plan]):
         moving = self.gate_norm(self.gate_state(query.state))
         return moving if self.gate_context is None else moving + self.gate_context(state.context)
 
-    def replan_where(self, switch: Tensor, query: Query, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
+    def replan_where(self, switch: Tensor, products: Products, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
         """At inference only the rows that re-plan pay for it; a row that follows shows a closed gate."""
-        if fast(query.state):
-            return self.replan_on_gpu(switch, query, memory, state)
-        rows = switch.nonzero()[:, 0]
-        plan, gate = shift(state.plan, 0.0), torch.zeros_like(state.plan)
-        if len(rows):
-            renewed, opened = self.replan(query.select(rows), memory.of_rows(rows, len(switch)), state.select(rows))
-            plan = plan.index_copy(0, rows, renewed.to(plan.dtype))
-            gate = gate.index_copy(0, rows, opened.to(gate.dtype))
-        return plan, gate
-
-    def replan_on_gpu(self, switch: Tensor, query: Query, memory: Memory, state: Plan) -> tuple[Tensor, Tensor]:
-        """The same without asking the GPU which rows these are: the kernel passes the others over."""
-        from pag.ops.look.kernel import replan
-
-        of_gate = self.gate_keys(memory), self.gate_moving(query, state)
+        assert products.gate is not None
         return replan(
-            state.plan, memory.keys, self.moving(query), *of_gate, memory.mask, switch,
+            state.plan, memory.keys, products.energy, self.gate_keys(memory), products.gate, memory.mask, switch,
             self.read, self.read_norm, self.summary.weight, self.candidate,
         )  # fmt: skip

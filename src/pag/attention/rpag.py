@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pag.attention.base import Attention, Glimpse, Memory, Query, attend, masked_softmax
+from pag.attention.base import Attention, Glimpse, Memory, Products, Query, attend, masked_softmax
 from pag.attention.commitment import Commitment, CommitmentPlan
 from pag.config import AttentionSettings
-from pag.ops.look import fast
+from pag.ops.look import score
 from pag.state import State, exact
 
 
@@ -45,37 +45,32 @@ class RepeatAttention(Attention[Repeat]):
     def step(
         self, query: Query, memory: Memory, state: Repeat, noise: Tensor | None = None, held: bool = False
     ) -> tuple[Glimpse, Repeat]:
-        decision, commitment = self.commitment.step(query.state, state.context, state.commitment, noise, held)
+        return self.look(self.project(query, state), memory, state, noise, held)
+
+    def project(self, query: Query, state: Repeat) -> Products:
+        return Products(self.moving(query), None, *self.commitment.project(query.state, state.context))
+
+    def look(
+        self, products: Products, memory: Memory, state: Repeat, noise: Tensor | None = None, held: bool = False
+    ) -> tuple[Glimpse, Repeat]:
+        assert products.logits is not None
+        decision, commitment = self.commitment.decide(
+            products.logits, products.temperature, state.commitment, noise, held
+        )
         if torch.is_grad_enabled():
             switch = decision.switch[:, None]
-            alignment = switch * self.look(query, memory) + (1 - switch) * state.alignment  # α_t
-            context = attend(alignment, memory)  # ψ_t
+            alignment = switch * self.fresh(products, memory) + (1 - switch) * state.alignment  # α_t
         else:
-            alignment, context = self.look_where(decision.switch > 0, query, memory, state)
+            alignment = self.look_where(decision.switch > 0, products, memory, state)
+        context = attend(alignment, memory)  # ψ_t
         glimpse = Glimpse(alignment, context, decision.switch, decision.soft, commitment.penalised, decision.log_prob)
         return glimpse, Repeat(alignment, commitment, context)
 
-    def look(self, query: Query, memory: Memory) -> Tensor:
+    def fresh(self, products: Products, memory: Memory) -> Tensor:
         """softmax over w·tanh(W_h h_j + W_y y + W_s s_{t-1}) [B, S]."""
-        return masked_softmax(self.score(self.energy(query, memory).tanh_())[..., 0], memory.mask)
+        return masked_softmax(self.score(self.energy(products, memory).tanh_())[..., 0], memory.mask)
 
-    def look_where(self, switch: Tensor, query: Query, memory: Memory, state: Repeat) -> tuple[Tensor, Tensor]:
-        """At inference a row whose switch is off computes neither scores nor a context: it keeps both."""
-        if fast(query.state):
-            return self.look_on_gpu(switch, query, memory, state)
-        rows = switch.nonzero()[:, 0]
-        if not len(rows):
-            return state.alignment, state.context
-        looking = memory.of_rows(rows, len(switch))
-        fresh = self.look(query.select(rows), looking)
-        alignment = state.alignment.index_copy(0, rows, fresh.to(state.alignment.dtype))
-        return alignment, state.context.index_copy(0, rows, attend(fresh, looking).to(state.context.dtype))
-
-    def look_on_gpu(self, switch: Tensor, query: Query, memory: Memory, state: Repeat) -> tuple[Tensor, Tensor]:
-        """The same without asking the GPU which rows these are: the kernel passes the others over."""
-        from pag.ops.look.kernel import score
-
-        scores = score(memory.keys, self.moving(query), self.score.weight, memory.mask, switch)
-        fresh = masked_softmax(scores, memory.mask)
-        alignment = torch.where(switch[:, None], fresh, state.alignment)
-        return alignment, attend(alignment, memory).to(state.context.dtype)
+    def look_where(self, switch: Tensor, products: Products, memory: Memory, state: Repeat) -> Tensor:
+        """At inference a row whose switch is off computes no scores: it keeps its alignment."""
+        scores = score(memory.keys, products.energy, self.score.weight, memory.mask, switch)
+        return torch.where(switch[:, None], masked_softmax(scores, memory.mask), state.alignment)

@@ -1,14 +1,45 @@
-"""One step of attention at inference on a GPU: scores and plans without ever storing the tanh layer."""
+"""Scores and plans of one step at inference, without ever storing the whole tanh layer.
+
+`kernel.py` does it on a GPU with Triton, `pieces.py` anywhere with PyTorch; both have the signatures below.
+"""
 
 from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from pag.ops.look import pieces
+
+
+def score(keys: Tensor, moving: Tensor, weight: Tensor, mask: Tensor, active: Tensor | None) -> Tensor:
+    """w·tanh(keys_j + moving) [B, S] of the active rows, of all where `active` is None; anything elsewhere.
+
+    `keys` [N, S, a] are shared by the B / N rows of a sentence, which stand together.
+    """
+    if not fast(moving):
+        return pieces.score(keys, moving, weight, mask, active)
+    from pag.ops.look import kernel
+
+    everyone = torch.ones(len(moving), dtype=torch.bool, device=moving.device) if active is None else active
+    return kernel.score(keys, moving, weight, mask, everyone)
+
+
+def replan(
+    plan: Tensor, keys: Tensor, moving: Tensor, gate_keys: Tensor, gate_moving: Tensor, mask: Tensor, active: Tensor,
+    read: nn.Linear, read_norm: nn.Module, summary: Tensor, candidate: nn.Linear,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """A_t and u_t [B, k, S]: (1 − u) ⊙ A + u ⊙ Ā where active, the shifted plan (and no gate) elsewhere."""
+    given = (plan, keys, moving, gate_keys, gate_moving, mask, active, read, read_norm, summary, candidate)
+    if not fast(moving):
+        return pieces.replan(*given)
+    from pag.ops.look import kernel
+
+    return kernel.replan(*given)
 
 
 def fast(like: Tensor) -> bool:
-    """Are the kernels of this folder to be used: on a GPU, without gradients, where Triton is installed?"""
-    return like.is_cuda and not torch.is_grad_enabled() and triton_is_here()
+    """Are the kernels to be used: on a GPU where Triton is installed?"""
+    return like.is_cuda and triton_is_here()
 
 
 @cache

@@ -1,0 +1,173 @@
+"""One step of a search with its weights packed once per search.
+
+The same equations as `Decoder.step` and `DeepOutput`, in fewer and larger operations: what the last token is
+multiplied by is looked up in a table, every product of a state is one, and on a CPU the annotations are
+multiplied by everything that a context would be, so that a weighted sum of S rows takes the place of products
+with all their columns.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pag.attention.base import Glimpse, Memory, Products
+from pag.attention.pag import PlanningAttention
+from pag.decoder import DecoderState
+from pag.ops.unroll.packing import KINDS, committed, context_rows, joined, planner_rows, rows_of, tempered
+from pag.readout import DeepOutput
+from pag.state import State, exact
+
+if TYPE_CHECKING:
+    from pag.model import Seq2Seq
+
+TABLE = 1024  # so many different tokens, or fewer, have their products looked up
+WORTH = 2  # annotations with at least so many columns per position are multiplied beforehand, on a CPU
+
+
+@dataclass(frozen=True)
+class Prepared(Memory):
+    """A memory for the fused step: on a CPU its annotations come behind their products."""
+
+    fused: "FusedStep | None" = None  # no State: it stays as it is when sentences leave
+
+
+def choose(model: "Seq2Seq") -> tuple[bool, str]:
+    """Is there a fused step for this model, and one line that says so."""
+    decoder, readout = model.decoder, model.readout
+    inputs = 2 * decoder.lower.size + decoder.lower.input.in_features
+    for part, known in ((decoder.attention, KINDS), (readout, (DeepOutput,))):
+        if type(part) not in known:
+            return False, f"plain step, since there is no fused one for {type(part).__name__}"
+    if readout.hidden.in_features != inputs:
+        return False, "plain step, since the output layer reads more than states, token and context"
+    return True, "fused step: weights packed once per search"
+
+
+def begin(model: "Seq2Seq", memory: Memory, state: DecoderState) -> tuple[Memory, DecoderState]:
+    """Memory and state for the fused step, from those of the plain one."""
+    fused = FusedStep(model, memory)
+    annotations = memory.annotations
+    if fused.projected:
+        annotations = torch.cat([annotations @ fused.from_context, annotations], -1)
+    kept = {f.name: getattr(memory, f.name) for f in fields(memory)}
+    prepared = Prepared(**{**kept, "annotations": annotations}, fused=fused)
+    return prepared, replace(state, attention=model.decoder.attention.start(prepared))
+
+
+class FusedStep:
+    """Columns of products: the token's are [energy | lower GRU | readout], a context's [lower GRU | upper GRU |
+    readout | planner], those of the state that plans [its GRU | planner]."""
+
+    def __init__(self, model: "Seq2Seq", memory: Memory) -> None:
+        self.decoder, self.readout = model.decoder, model.readout
+        self.attention: Any = model.decoder.attention  # one of KINDS, which all have `look`
+        self.d, self.a, self.r = self.decoder.lower.size, self.attention.size, self.readout.hidden.out_features
+        self.e, self.products = model.embedding.embedding_dim, memory.keys.dtype
+        positions, self.size = memory.annotations.shape[1:]
+        self.projected = not memory.keys.is_cuda and WORTH * positions <= self.size
+        self.pack_tokens(model.embedding.weight)
+        self.pack_states()
+        self.pack_contexts()
+
+    def pack(self, rows: Tensor) -> Tensor:
+        """Weights [out, in] as products read them [in, out]."""
+        return rows.detach().to(self.products).t().contiguous()
+
+    def pack_tokens(self, embedding: Tensor) -> None:
+        lower, hidden = self.decoder.lower.input, self.readout.hidden
+        at = 2 * self.d
+        rows = [(self.attention.token.weight, None), (lower.weight[:, : self.e], lower.bias)]
+        weight, bias = joined([*rows, (hidden.weight[:, at : at + self.e], hidden.bias)])
+        self.token, self.token_bias = self.pack(weight), bias.detach().to(self.products)
+        self.embedding = F.pad(embedding.detach().to(self.products), (0, 0, 1, 0))  # row 0: before the first token
+        few = len(embedding) <= TABLE
+        self.table = torch.addmm(self.token_bias, self.embedding, self.token) if few else None
+
+    def pack_states(self) -> None:
+        decoder, planner = self.decoder, planner_rows(self.attention)
+        from_upper = self.attention.settings.plans_from == "upper"
+        upper, upper_bias = joined([rows_of(decoder.upper.state), *(planner if from_upper else [])])
+        lower, lower_bias = joined([rows_of(decoder.lower.state), *([] if from_upper else planner)])
+        self.upper, self.upper_bias = self.pack(upper), upper_bias.detach().to(self.products)
+        self.lower, self.lower_bias = self.pack(lower), lower_bias.detach().to(self.products)
+        to_upper, hidden = decoder.upper.input, self.readout.hidden.weight
+        middle, bias = joined([(to_upper.weight[:, : self.d], to_upper.bias), (hidden[:, : self.d], None)])
+        self.middle, self.middle_bias = self.pack(middle), bias.detach().to(self.products)
+        self.top = self.pack(hidden[:, self.d : 2 * self.d])
+        output = self.readout.output
+        self.output, self.output_bias = self.pack(output.weight), output.bias.detach().to(self.products)
+
+    def pack_contexts(self) -> None:
+        decoder, hidden = self.decoder, self.readout.hidden.weight
+        of_grus = [decoder.lower.input.weight[:, self.e :], decoder.upper.input.weight[:, self.d :]]
+        rows = [*of_grus, hidden[:, 2 * self.d + self.e :], *context_rows(self.attention)]
+        self.from_context = self.pack(torch.cat(rows))
+        self.seen_columns = 6 * self.d + self.r
+
+    def step(
+        self, before: Tensor, memory: Memory, state: DecoderState, held: bool
+    ) -> tuple[Tensor, Glimpse, DecoderState]:
+        """As `Seq2Seq.step`, products without autocast: they are in the memory's type already."""
+        with torch.autocast(before.device.type, enabled=False):
+            return self._step(before, memory, state, held)
+
+    def _step(
+        self, before: Tensor, memory: Memory, state: DecoderState, held: bool
+    ) -> tuple[Tensor, Glimpse, DecoderState]:
+        d, decoder = self.d, self.decoder
+        energy, of_lower, of_hidden = self.of_token(before).split([self.a, 3 * d, self.r], -1)
+        up = torch.addmm(self.upper_bias, state.upper.to(self.products), self.upper)
+        low = torch.addmm(self.lower_bias, state.lower.to(self.products), self.lower)
+        planner = (up if self.attention.settings.plans_from == "upper" else low)[:, 3 * d :]
+        products = self.of_planner(planner, energy, state.attention)
+        glimpse, attention = self.attention.look(products, memory, state.attention, None, held)
+        to_lower, to_upper, to_hidden = self.of_context(glimpse.context).split([3 * d, 3 * d, self.r], -1)
+        lower = decoder.lower.mix(of_lower + to_lower, low[:, : 3 * d], state.lower)
+        middle = torch.addmm(self.middle_bias, lower.to(self.products), self.middle)
+        upper = decoder.upper.mix(middle[:, : 3 * d] + to_upper, up[:, : 3 * d], state.upper)
+        hidden = torch.addmm(of_hidden + to_hidden, upper.to(self.products), self.top).add_(middle[:, 3 * d :]).tanh_()
+        logits = torch.addmm(self.output_bias, hidden, self.output)
+        seen = replace(glimpse, context=glimpse.context[:, -self.size :])
+        return logits.to(exact(logits)).log_softmax(-1), seen, DecoderState(lower, upper, attention)
+
+    def of_token(self, before: Tensor) -> Tensor:
+        if self.table is not None:
+            return self.table.index_select(0, before + 1)
+        return torch.addmm(self.token_bias, self.embedding.index_select(0, before + 1), self.token)
+
+    def of_context(self, context: Tensor) -> Tensor:
+        """The context's products for the GRUs and the readout."""
+        columns = slice(0, self.seen_columns)
+        return context[:, columns] if self.projected else context.to(self.products) @ self.from_context[:, columns]
+
+    def of_planner(self, planner: Tensor, energy: Tensor, state: State) -> Products:
+        """What `Attention.project` gives, from the columns of the state that plans."""
+        attention, a, at = self.attention, self.a, self.a
+        k = attention.settings.k
+        moved = energy + normed(attention.state_norm, planner[:, :a])
+        plan = committed(attention)
+        if plan is None:
+            return Products(moved)
+        gate = None
+        if isinstance(attention, PlanningAttention):
+            gate, at = normed(attention.gate_norm, planner[:, a : a + k]), a + k
+        logits = normed(plan.state_norm, planner[:, at : at + k])
+        if self.from_context.shape[1] > self.seen_columns:  # W_uψ ψ_{t-1}, or what rPAG's f_c makes of it
+            seen = self.of_last_context(state.context)  # type: ignore[attr-defined]
+            gate, logits = (gate, logits + seen) if gate is None else (gate + seen, logits)
+        temperature = planner[:, at + k :] if tempered(plan) else None
+        return Products(moved, gate, logits.to(exact(logits)), temperature)
+
+    def of_last_context(self, context: Tensor) -> Tensor:
+        """The context's products for the planner of the step after it."""
+        if self.projected:
+            return context[:, self.seen_columns : -self.size]
+        return context.to(self.products) @ self.from_context[:, self.seen_columns :]
+
+
+def normed(norm: nn.Module, x: Tensor) -> Tensor:
+    """Layer normalisation is float32 throughout."""
+    return x if isinstance(norm, nn.Identity) else norm(x.to(exact(x)))

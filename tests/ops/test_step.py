@@ -1,0 +1,114 @@
+"""The fused step of a search equals the plain one, and says where there is none."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from pag.attention.base import Memory
+from pag.decoder import DecoderState
+from pag.model import NOTHING, Seq2Seq
+from pag.ops.step import fused
+from pag.readout import DeepOutput
+from pag.registry import ATTENTIONS
+from pag.state import State
+from small import SYMBOLS, assert_same, chance, model, sentences
+
+WIDTH, STEPS = 3, 6
+
+
+def built(name: str, layer_norm: bool, **attention: object) -> Seq2Seq:
+    made = model(name, model={"layer_norm": layer_norm, "encoder": 8}, attention=attention).eval()
+    draw = chance(1)
+    with torch.no_grad():
+        for weight in made.parameters():  # large enough that switches turn off
+            weight.add_(1.5 * torch.randn(weight.shape, generator=draw, dtype=weight.dtype) / weight.shape[-1] ** 0.5)
+    return made
+
+
+def plain(made: Seq2Seq, prepared: Memory, state: DecoderState) -> tuple[Memory, DecoderState]:
+    """What the plain step takes, from what the fused one does."""
+    size = made.decoder.lower.input.in_features - made.embedding.embedding_dim
+    memory = Memory(prepared.annotations[..., -size:], prepared.mask, prepared.keys, prepared.gate)
+    return memory, replace(state, attention=without_products(state.attention, size))
+
+
+def without_products(attention: State, size: int) -> State:
+    context = getattr(attention, "context", None)
+    return attention if context is None else replace(attention, context=context[..., -size:])
+
+
+def compare(made: Seq2Seq, held: bool, projected: bool) -> Tensor:
+    """Both steps on the same rows, several in a row; the switches."""
+    batch, switches, before = sentences((7, 1), (2, 1), (5, 1)), [], torch.full((3 * WIDTH,), NOTHING)
+    prepared, state = made.begin(batch)
+    assert isinstance(prepared, fused.Prepared) and prepared.fused is not None
+    assert prepared.fused.projected == projected
+    state = state.select(torch.arange(3).repeat_interleave(WIDTH))
+    for t in range(STEPS):
+        memory, same_state = plain(made, prepared, state)
+        expected = made.step(before, memory, same_state, held)
+        log_probs, glimpse, state = made.step(before, prepared, state, held)
+        torch.testing.assert_close(log_probs, expected[0], rtol=0, atol=1e-12)
+        assert_same(glimpse, expected[1])
+        size = memory.annotations.shape[-1]
+        assert_same(replace(state, attention=without_products(state.attention, size)), expected[2])
+        switches.append(torch.ones(len(before)) if glimpse.switch is None else glimpse.switch)
+        before = torch.randint(0, SYMBOLS, before.shape, generator=chance(t))
+    return torch.stack(switches)
+
+
+@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+def test_the_fused_step_is_the_step(
+    name: str, layer_norm: bool, projected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not projected:
+        monkeypatch.setattr(fused, "WORTH", 100)
+    with torch.no_grad():
+        switches = compare(built(name, layer_norm), False, projected)
+        assert name == "baseline" or 0 < switches.mean() < 1
+        assert compare(built(name, layer_norm), True, projected).eq(1).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "attention"),
+    [
+        ("pag", {"plans_from": "lower"}),
+        ("rpag", {"plans_from": "lower"}),
+        ("baseline", {"plans_from": "lower"}),
+        ("pag", {"gate_context": False}),
+        ("pag", {"temperature": 1.0}),
+        ("rpag", {"estimator": "reinforce"}),
+    ],
+)
+def test_the_fused_step_follows_every_setting(name: str, attention: dict[str, object]) -> None:
+    with torch.no_grad():
+        compare(built(name, False, **attention), False, True)
+
+
+def test_many_outputs_are_multiplied_instead_of_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "TABLE", SYMBOLS - 1)
+    with torch.no_grad():
+        compare(built("pag", True), False, True)
+
+
+def test_a_model_without_a_fused_step_says_so_and_takes_the_plain_one() -> None:
+    class Other(DeepOutput):
+        pass
+
+    made = built("pag", False)
+    assert fused.choose(made) == (True, "fused step: weights packed once per search")
+    made.readout.__class__ = Other
+    assert fused.choose(made) == (False, "plain step, since there is no fused one for Other")
+    with torch.no_grad():
+        assert not isinstance(made.begin(sentences((4, 1)))[0], fused.Prepared)
+
+
+def test_where_gradients_or_dropout_are_wanted_the_plain_step_is_taken() -> None:
+    made = built("pag", False)
+    assert not isinstance(made.begin(sentences((4, 1)))[0], fused.Prepared)
+    with torch.no_grad():
+        assert not isinstance(made.train().begin(sentences((4, 1)))[0], fused.Prepared)
