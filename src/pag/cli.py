@@ -10,6 +10,7 @@ import typer
 from pag.bench.command import bench
 from pag.errors import PagError
 from pag.prepare.cli import FETCH_EXAMPLE, TRANSLATION_EXAMPLE, fetch, translation
+from pag.server.cli import serve
 
 app = typer.Typer(
     name="pag",
@@ -250,6 +251,7 @@ def average(
 
 
 app.command(epilog="Example: pag bench --preset smoke --out runs/bench")(bench)
+app.command(epilog="Example: pag serve baseline=runs/baseline pag=runs/pag --port 8000")(serve)
 
 
 @plot.command("alignments", epilog="Example: pag plot alignments runs/quickstart --number 2 --out alignments.png")
