@@ -4,19 +4,20 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 from typer import Typer
 from typer.testing import CliRunner
 
-from pag.bench import joeynmt
+from pag.bench import joeynmt, sections
 from pag.bench.command import bench
 from pag.bench.ours import Replanning, Searching, Updates, backends_of, model_of
 from pag.bench.report import markdown, read_rows
 from pag.bench.rows import Row
 from pag.bench.run import Outcome, run_bench
-from pag.bench.settings import PRESETS, SECTIONS, VARIANTS, choose_preset, override
+from pag.bench.settings import ALWAYS, PRESETS, VARIANTS, choose_preset, override
 from pag.errors import InputError
 from pag.text.vocabulary import END
 
@@ -31,11 +32,27 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return run_bench(SMOKE, tmp_path_factory.mktemp("bench"), Console(quiet=True))
 
 
+def test_ragged_batches_count_the_tokens_that_are_no_padding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lengths = np.array([[3, 2], [4, 7], [9, 2], [10, 7]])  # a batch is two neighbours by source: nine tokens
+    monkeypatch.setattr(sections, "real_lengths", lambda folder: lengths)
+    settings = override(SMOKE, sections=["ragged"], variants=["baseline"], rounds=1)
+    fixed, by_sentences, by_tokens = run_bench(settings, tmp_path, Console(quiet=True)).report.rows
+    assert fixed.amount == SMOKE.sizes.batch * SMOKE.sizes.target
+    assert by_sentences.amount == sections.BATCHES * 9
+    assert sections.BATCHES * 2 <= by_tokens.amount <= sections.BATCHES * 7  # six tokens a batch: one sentence
+    assert by_tokens.facts["over_fixed"] == pytest.approx(by_tokens.per_second / fixed.per_second)  # type: ignore[operator]
+
+
+def test_ragged_batches_need_data(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--only ragged needs --data"):
+        run_bench(override(SMOKE, sections=["ragged"]), tmp_path, Console(quiet=True))
+
+
 def of(rows: list[Row], section: str, model: str) -> list[Row]:
     return [row for row in rows if row.section == section and row.model == model]
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", ALWAYS)
 def test_every_variant_takes_part_in_every_section(outcome: Outcome, section: str) -> None:
     for variant in VARIANTS:
         rows = of(outcome.report.rows, section, variant)
@@ -83,7 +100,7 @@ def test_the_json_file_says_what_where_and_with_which_versions(outcome: Outcome)
     assert stored["settings"]["preset"] == "smoke" and stored["settings"]["sizes"]["units"] == SMOKE.sizes.units
     assert stored["surroundings"]["torch"] == torch.__version__
     assert {"python", "device", "cores", "threads", "waiting", "commit"} <= stored["surroundings"].keys()
-    assert stored["seconds"].keys() == set(SECTIONS)
+    assert stored["seconds"].keys() == set(ALWAYS)
     assert all(row["per_second"] for row in stored["rows"] if row["ms"])
     assert read_rows(outcome.json) == outcome.report.rows
 

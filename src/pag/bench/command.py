@@ -15,7 +15,7 @@ def bench(
     ),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     only: Annotated[
-        list[str] | None, typer.Option(help="train, update, decode, replan or scaling; may be repeated.")
+        list[str] | None, typer.Option(help="train, update, decode, replan, scaling or ragged; may be repeated.")
     ] = None,
     variant: Annotated[list[str] | None, typer.Option(help="baseline, rpag or pag; may be repeated.")] = None,
     precision: Annotated[list[str] | None, typer.Option(help="float32 or bfloat16; may be repeated.")] = None,
@@ -35,6 +35,9 @@ def bench(
     rounds: Annotated[int | None, typer.Option(min=1, help="Timed runs of each contestant.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     clock: Annotated[str, typer.Option(help="wall, or cpu: processor time, for a CPU that others use too.")] = "wall",
+    data: Annotated[
+        Path | None, typer.Option(help="Prepared text whose lengths make the batches of --only ragged.")
+    ] = None,
     joeynmt: Annotated[Path | None, typer.Option(help="Folder that JoeyNMT was installed into.")] = None,
 ) -> None:
     """Time training and decoding: every variant and backend, the plain loop and JoeyNMT in the same run."""
@@ -48,6 +51,7 @@ def bench(
         settings, sections=only, variants=variant, precisions=precision, beams=beam, batch=batch, source=source,
         target=target, units=units, k=k, vocabulary=vocabulary, attention=attention, layer_norm=layer_norm or None,
         sentences=sentences, length=length, rounds=rounds, threads=threads, clock=clock,
+        data=str(data) if data else None,
     )  # fmt: skip
     console = Console()
     if not console.is_terminal:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from pag.attention.rpag import Repeat
 from pag.bench.settings import PRECISIONS, Sizes
 from pag.config import Recipe, build_recipe
 from pag.data.batch import Batch, Example, collate
-from pag.data.dataset import ListDataset
-from pag.data.loader import Loader
+from pag.data.dataset import Dataset, ListDataset
+from pag.data.loader import Loaded, Loader
 from pag.data.sampler import Position, Sampler
 from pag.decoder import DecoderState
 from pag.gradients import Course, Gradients
@@ -75,6 +76,11 @@ def examples(number: int, sizes: Sizes) -> list[Example]:
     return [Example(some(sizes.source), some(sizes.target)) for _ in range(number)]
 
 
+def shaped_as(lengths: np.ndarray, sizes: Sizes) -> ListDataset:
+    """Random sentences with the lengths of real ones."""
+    return ListDataset([examples(1, replace(sizes, source=int(s), target=int(t)))[0] for s, t in lengths])
+
+
 class DecoderPass:
     """Forward and backward of decoder, output layer and loss; encoder and embeddings are given."""
 
@@ -108,12 +114,16 @@ class DecoderPass:
 class Updates:
     """The whole model: forward + backward of one batch, and training updates as `pag train` makes them."""
 
-    def __init__(self, variant: str, sizes: Sizes, device: str, precision: str) -> None:
+    def __init__(
+        self, variant: str, sizes: Sizes, device: str, precision: str, data: Dataset | None = None,
+        by: Literal["sentences", "tokens"] = "sentences",
+    ) -> None:  # fmt: skip
         self.recipe, self.model = recipe_of(variant, sizes, precision), model_of(variant, sizes, device)
         self.model.unroll, self.said = choose("auto", device, self.model.decoder)
         self.optimizer = build_optimizer(self.model, self.recipe.train)
-        data = ListDataset(examples(64 * sizes.batch, sizes))
-        sampler = Sampler(data.lengths, sizes.batch, "sentences", 0, Position())
+        data = ListDataset(examples(64 * sizes.batch, sizes)) if data is None else data
+        size = sizes.batch if by == "sentences" else sizes.batch * sizes.target
+        sampler = Sampler(data.lengths, size, by, 0, Position())
         self.loader = Loader(sampler, lambda numbers: collate([data[int(i)] for i in numbers]))
         where = torch.device(device)
         fabric = Fabric(accelerator=where.type, devices=1, precision=FABRIC[precision])  # type: ignore[arg-type]
@@ -127,6 +137,11 @@ class Updates:
     def forward_backward(self) -> None:
         """Of one batch that is always the same."""
         self.gradients.of([self.fixed], self.course)
+
+    def forward_backward_of(self, some: list[Loaded]) -> None:
+        for loaded in some:
+            self.reset()
+            self.gradients.of([loaded], self.course)
 
     def update(self) -> None:
         """The next batch, its gradients, their norm clipped, and the optimiser's step."""

@@ -11,7 +11,7 @@ JOEYNMT, PLAIN = "joeynmt", "reference"
 
 @dataclass(frozen=True)
 class Row:
-    section: str  # train, update, decode, replan or scaling
+    section: str  # train, update, decode, replan, scaling or ragged
     task: str  # "forward + backward", "greedy", "beam 5", …
     model: str
     backend: str

@@ -3,16 +3,24 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pag.bench import joeynmt, ours
 from pag.bench.rows import JOEYNMT, Row, compare, row_of
 from pag.bench.settings import Settings, Sizes
 from pag.bench.timing import Contestant, Timing, nothing, race
+from pag.data.loader import Loaded
+from pag.data.prepared import Prepared
+from pag.errors import InputError
 
 PASS, UPDATE = "forward + backward", "whole update"
 TOKENS, SENTENCES = "target tokens", "sentences"
 SCALING_ROUNDS = 3
+BATCHES = 24  # of real lengths, in one timed run
+SENTENCES_READ = 20_000
 
 
 class Sections:
@@ -86,6 +94,30 @@ class Sections:
                 )
                 yield [replace(row, facts={"axis": axis, "value": value}) for row in rows]
 
+    def ragged(self) -> Iterator[list[Row]]:
+        """Batches of real lengths beside batches of one length: target tokens that count, forward + backward."""
+        settings, sizes = self.settings, self.settings.sizes
+        data = ours.shaped_as(real_lengths(settings.data), sizes)
+        for variant in settings.variants:
+            where = (variant, sizes, settings.device, settings.precisions[-1])
+            fixed = ours.Updates(*where)
+            rows = self._ragged(variant, "one length", fixed, [fixed.fixed])
+            for by in ("sentences", "tokens"):
+                made = ours.Updates(*where, data, by)
+                rows += self._ragged(
+                    variant, f"real lengths, by {by}", made, [next(made.loader) for _ in range(BATCHES)]
+                )
+                made.loader.close()
+            fixed.loader.close()
+            yield [rows[0], *(with_throughput(row, rows[0]) for row in rows[1:])]
+
+    def _ragged(self, variant: str, task: str, made: ours.Updates, some: list[Loaded]) -> list[Row]:
+        tokens = sum(float(loaded.batch.target_mask.sum()) for loaded in some if loaded.batch is not None)
+        run = Contestant(variant, made.said.partition(":")[0], partial(made.forward_backward_of, some), made.reset)
+        [timing] = self._run([run])
+        sizes = asdict(self.settings.sizes)
+        return [row_of(run, timing, "ragged", task, self.settings.precisions[-1], sizes, tokens, TOKENS)]
+
     # contestants
 
     def _passes(self, sizes: Sizes, precision: str, every_backend: bool) -> Iterator[Contestant]:
@@ -145,6 +177,21 @@ def with_share(update: Row, alone: Row) -> Row:
         return update
     share = update.ms / alone.ms
     return replace(update, over_pass=share, note=f"{share:.2f} × the time of forward + backward")
+
+
+def real_lengths(folder: str | None) -> np.ndarray:
+    """Source and target lengths of some prepared text [N, 2]."""
+    if folder is None:
+        raise InputError("--only ragged needs --data, a folder made by `pag prepare translation`")
+    return Prepared(Path(folder)).examples("train").lengths[:SENTENCES_READ]
+
+
+def with_throughput(row: Row, fixed: Row) -> Row:
+    """A row with its tokens per second as a share of those at one length."""
+    if row.per_second is None or not fixed.per_second:
+        return row
+    share = row.per_second / fixed.per_second
+    return replace(row, note=f"{share:.0%} of the tokens/s at one length", facts={"over_fixed": share})
 
 
 def with_rate(row: Row, rate: float, always: Row) -> Row:

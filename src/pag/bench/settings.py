@@ -9,7 +9,8 @@ import torch
 from pag.errors import InputError, nearest
 
 VARIANTS = ("baseline", "rpag", "pag")
-SECTIONS = ("train", "update", "decode", "replan", "scaling")
+ALWAYS = ("train", "update", "decode", "replan", "scaling")
+SECTIONS = (*ALWAYS, "ragged")  # which needs data
 CLOCKS = ("wall", "cpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -40,7 +41,8 @@ class Settings:
     threads: int | None = None
     clock: str = "wall"  # or cpu: processor time
     variants: tuple[str, ...] = VARIANTS
-    sections: tuple[str, ...] = SECTIONS
+    sections: tuple[str, ...] = ALWAYS
+    data: str | None = None  # prepared text whose lengths make ragged batches
     rounds: int = 11  # timed runs of each contestant
     patience: float = 6.0  # seconds after which a contestant sits out, once it has run three times
     beams: tuple[int, ...] = (1, 5, 15)
