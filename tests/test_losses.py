@@ -12,6 +12,7 @@ from pag.data.batch import Batch
 from pag.losses import commitment_loss, losses, negative_log_likelihood, policy_loss, replan_loss, smooth
 from pag.model import Forward
 from pag.ops.unroll.reference import Trace
+from pag.readout import Reading
 from small import K, model, noise, normal, recipe, sentences
 
 
@@ -21,7 +22,7 @@ def given(rows: list[list[float]]) -> Tensor:
 
 def forward(log_probs: Tensor, glimpses: Glimpse) -> Forward:
     nothing = torch.zeros(len(log_probs), log_probs.shape[1], 1)
-    return Forward(log_probs, Trace(nothing, nothing, glimpses))
+    return Forward(Reading(log_probs), Trace(nothing, nothing, glimpses))
 
 
 def batch(target: list[list[int]], lengths: list[int]) -> Batch:

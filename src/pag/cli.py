@@ -9,7 +9,7 @@ import typer
 
 from pag.bench.command import bench
 from pag.errors import PagError
-from pag.prepare.cli import FETCH_EXAMPLE, TRANSLATION_EXAMPLE, fetch, translation
+from pag.prepare.cli import FETCH_EXAMPLE, QUESTIONS_EXAMPLE, TRANSLATION_EXAMPLE, fetch, questions, translation
 from pag.server.cli import serve
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app.add_typer(plot, name="plot", epilog="Example: pag plot plan runs/quickstart 
 prepare = typer.Typer(help="Make raw data ready for training.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(prepare, name="prepare", epilog=TRANSLATION_EXAMPLE)
 prepare.command("translation", epilog=TRANSLATION_EXAMPLE)(translation)
+prepare.command("questions", epilog=QUESTIONS_EXAMPLE)(questions)
 app.command(epilog=FETCH_EXAMPLE)(fetch)
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or the path of a TOML file.")]
@@ -135,7 +136,7 @@ def evaluate(
     if as_json:
         print(json.dumps(found))
         return
-    shares = (*model.task.metrics, "replan_rate") if model.task.shares else ("replan_rate",)
+    shares = (*(model.task.metrics if model.task.shares else ()), "replan_rate", "copy_rate")
     for name, value in found.items():
         shown = f"{value:.2%}" if name in shares else f"{value:.4g}" if isinstance(value, float) else value
         print(f"{name:22}{shown}")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pag.errors import RecipeError, nearest
-from pag.registry import ATTENTIONS, READOUTS, TASKS, find
+from pag.registry import ANSWERS, ATTENTIONS, READOUTS, TASKS, find
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -29,7 +29,10 @@ class ModelSettings(Settings):
     embedding: int = Field(256, ge=1, description="size of the source and target embeddings")
     encoder: int = Field(360, ge=1, description="units of the encoder GRU, in each direction")
     decoder: int = Field(360, ge=1, description="units of each of the decoder's two GRU layers")
-    readout: str = Field("deep", description="output layer")
+    readout: str = Field("deep", description="output layer: deep, or pointer to copy words from the source")
+    answer: str | None = Field(
+        None, description="how a marked answer becomes a vector: mean (of its annotations) or encoder (its own)"
+    )
     readout_size: int | None = Field(None, ge=1, description="units of the deep output; default: the embedding's")
     layer_norm: bool = Field(False, description="layer normalisation in decoder and planner")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the output layer")
@@ -43,6 +46,11 @@ class ModelSettings(Settings):
     @classmethod
     def _known(cls, name: str) -> str:
         return _registered(name, READOUTS, "readout")
+
+    @field_validator("answer")
+    @classmethod
+    def _known_answer(cls, name: str | None) -> str | None:
+        return None if name is None else _registered(name, ANSWERS, "answer")
 
 
 class AttentionSettings(Settings):
@@ -69,6 +77,10 @@ class AttentionSettings(Settings):
 
 
 class LossSettings(Settings):
+    likelihood: Literal["marginal", "paper"] = Field(
+        "marginal",
+        description="of a word that can be written or copied: by all ways together, or by the one the paper assigns",
+    )
     commitment: float = Field(3e-5, ge=0, description="λ_com, the weight of the commitment loss")
     commitment_warmup: int = Field(
         0, ge=0, description="updates over which λ_com rises from 0 once the switch is released"
@@ -122,6 +134,7 @@ class GenerateSettings(Settings):
     beam: int = Field(1, ge=1)
     length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
     max_length: int = Field(500, ge=1, description="longest output, in tokens")
+    unknown: bool = Field(True, description="may outputs hold the symbol for unknown words?")
     max_source: int = Field(1000, ge=1, description="longest input, in tokens; longer ones are cut, with a warning")
     batch_size: int | None = Field(None, ge=1, description="inputs at once; default: 32, or 4096 / beam on a GPU")
 
@@ -182,6 +195,8 @@ def build_recipe(values: Mapping[str, Any], where: str) -> Recipe:
     task = _build_task(values.get("task"), problems)
     try:
         recipe = Recipe.model_validate({**values, "task": task})
+        if task is not None:
+            _check_pointing(recipe, problems)
     except ValidationError as error:
         _list(error, (), problems)
     if problems:
@@ -202,6 +217,21 @@ def _build_task(values: Any, problems: dict[str, str]) -> Any:
         except ValidationError as error:
             _list(error, ("task",), problems, find(TASKS, name, "task").Settings)
     return None
+
+
+def _check_pointing(recipe: Recipe, problems: dict[str, str]) -> None:
+    """Copying needs a task whose sources can be copied from, and such a task needs a readout that copies."""
+    points = find(TASKS, recipe.task.name, "task").points
+    if points != find(READOUTS, recipe.model.readout, "readout").points:
+        right = [name for name in READOUTS if find(READOUTS, name, "readout").points == points]
+        problems["model.readout"] = (
+            f"'model.readout' must be {' or '.join(right)} for the task {recipe.task.name}, "
+            f"not {recipe.model.readout!r}"
+        )
+    if recipe.model.answer and not points:
+        problems["model.answer"] = f"'model.answer' is for tasks that mark an answer, which {recipe.task.name} does not"
+    if recipe.loss.label_smoothing and points:
+        problems["loss.label_smoothing"] = "'loss.label_smoothing' must be 0 where words are copied"
 
 
 def _list(

@@ -20,18 +20,22 @@ class DecoderState(State):
 class Decoder(nn.Module):
     """Plan and attend, then generate: ψ_t from the attention, s'_t and s_t from two GRUs."""
 
-    def __init__(self, attention: Attention, annotations: int, token: int, size: int, layer_norm: bool) -> None:
+    def __init__(
+        self, attention: Attention, annotations: int, token: int, size: int, layer_norm: bool, answer: int = 0
+    ) -> None:
         super().__init__()
         self.attention = attention
-        self.start_lower = nn.Linear(annotations, size)  # W_1, b_1
-        self.start_upper = nn.Linear(annotations, size)  # W_2, b_2
+        self.start_lower = nn.Linear(annotations + answer, size)  # W_1, b_1
+        self.start_upper = nn.Linear(annotations + answer, size)  # W_2, b_2
         self.lower = GRUCell(token + annotations, size, layer_norm)
         self.upper = GRUCell(size + annotations, size, layer_norm)
 
     def start(self, memory: Memory) -> DecoderState:
-        """s'_0 and s_0 from the mean annotation."""
+        """s'_0 and s_0 from the mean annotation, and from the answer where one is marked."""
         real = memory.mask[..., None].to(memory.annotations.dtype)
         mean = (memory.annotations * real).sum(1) / real.sum(1)  # h̄ [B, 2·enc]
+        if memory.answer is not None:
+            mean = torch.cat([mean, memory.answer.to(mean.dtype)], -1)
         kept = exact(mean)
         lower, upper = torch.tanh(self.start_lower(mean)).to(kept), torch.tanh(self.start_upper(mean)).to(kept)
         return DecoderState(lower, upper, self.attention.start(memory))

@@ -1,6 +1,5 @@
 """Scores of a trained model on one split of its task's data."""
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from pag.errors import DataError, nearest
 from pag.generator import Generator
+from pag.validate import summary
 
 
 def evaluate(
@@ -24,23 +24,28 @@ def evaluate(
     inputs = generator.task.inputs(split)[:limit]
     references = generator.task.references(split)[:limit]
     options = generator.options(beam=beam, record=True)
-    started, texts, switches = time.monotonic(), [], []
+    started = time.monotonic()
+    texts, switches, copies = [], [], []
     for result in generator.stream(inputs, options):
         texts.append(result.text)
         switches += [output.switch for output in result.outputs if output.switch is not None]
+        copies += [output.copy_share[:-1] for output in result.outputs if output.copy_share is not None]
         tick(len(texts), len(inputs))
     seconds = time.monotonic() - started
     scores = generator.score(inputs, references)
-    nll = -sum(score.log_prob for score in scores)
+    nll = {"marginal": -sum(score.log_prob for score in scores)}
+    if scores and scores[0].paper_log_prob is not None:
+        nll["paper"] = -sum(score.paper_log_prob or 0.0 for score in scores)
     tokens = sum(len(score.log_probs) for score in scores)
     found = {
         "split": split,
         "examples": len(inputs),
         "beam": options.beam,
         **generator.task.score(texts, inputs, references),
-        "loss": nll / len(inputs),
-        "perplexity": math.exp(min(700.0, nll / tokens)),
+        **summary(nll, len(inputs), tokens, generator.recipe.loss.likelihood),
     }
+    if copies:
+        found["copy_rate"] = float(np.concatenate(copies).mean())
     if switches:
         found["replan_rate"] = float(np.concatenate(switches).mean())
     return {**found, "sentences_per_second": len(inputs) / seconds, **_named(generator.task.signatures)}

@@ -1,7 +1,7 @@
 """A trained model, ready to use: `pag.load(folder).generate(["…"])`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,14 +14,14 @@ from huggingface_hub import ModelHubMixin
 from pag.checkpoint import Checkpoint, locate, model_files, write_folder
 from pag.config import Recipe
 from pag.data.batch import Example
+from pag.data.document import Document, copies
 from pag.ensemble import Ensemble, mean
 from pag.errors import CheckpointError, InputError, PagError
 from pag.hypotheses import Hypothesis, Slots, Step
-from pag.losses import negative_log_likelihood
+from pag.losses import likelihoods
 from pag.model import Seq2Seq
 from pag.search import Options, search, sentences_at_once
 from pag.tasks.base import Task
-from pag.text.vocabulary import END
 
 CHUNK = 8  # batches whose inputs are sorted by length together while streaming
 Watch = Callable[[Sequence[int], Sequence[Step], Slots], None]  # inputs' numbers by sentence, steps so far, slots
@@ -41,6 +41,9 @@ class Output:
     gate: np.ndarray | None = None  # u [T, k, S]
     switch: np.ndarray | None = None  # g [T]
     commitment: np.ndarray | None = None  # c [T, k]
+    copying: np.ndarray | None = None  # z [T], probability of copying
+    copied: np.ndarray | None = None  # source position that each token was copied from, −1 where it was written [T]
+    copy_share: np.ndarray | None = None  # share of each token's probability that comes from copying [T]
 
     def pharaoh(self) -> str:
         """`source-target` pairs of positions: each output token with where it looked most; ends left out."""
@@ -69,6 +72,7 @@ class Score:
     log_prob: float
     tokens: tuple[str, ...]
     log_probs: tuple[float, ...]  # of each token
+    paper_log_prob: float | None = None  # by the ways the paper assigns, where tokens can be written or copied
 
 
 class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["planning-attention", "seq2seq"]):
@@ -113,7 +117,10 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
     def options(self, **given: Any) -> Options:
         """The recipe's search settings with what is given (and not None) in their place."""
         settings = self.recipe.generate
-        base = Options(beam=settings.beam, length_penalty=settings.length_penalty, max_length=settings.max_length)
+        base = Options(
+            beam=settings.beam, length_penalty=settings.length_penalty, max_length=settings.max_length,
+            unknown=settings.unknown,
+        )  # fmt: skip
         options = replace(base, **{name: value for name, value in given.items() if value is not None})
         for name in ("beam", "n_best", "max_length", "temperature", "top_p"):
             if getattr(options, name) <= 0:
@@ -162,18 +169,20 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
     def _forced(self, examples: list[Example]) -> list[Score]:
         batch = self.task.collate(examples).to(self.device)
         with self._autocast():
-            probabilities = mean([model(batch).log_probs for model in self.models])
-        log_probs = -negative_log_likelihood(probabilities, batch)
-        rows = log_probs.cpu().tolist()
-        return [self._score(example.target or (), row) for example, row in zip(examples, rows, strict=True)]
+            each = [likelihoods(model(batch).reading, batch) for model in self.models]
+        ways = {way: mean([found[way] for found in each]).cpu().tolist() for way in each[0]}
+        return [self._score(e, {way: rows[n] for way, rows in ways.items()}) for n, e in enumerate(examples)]
 
-    def _score(self, target: Sequence[int], row: list[float]) -> Score:
-        kept = tuple(row[: len(target)])
-        return Score(sum(kept), tuple(self.task.target_labels(target)), kept)
+    def _score(self, example: Example, ways: dict[str, list[float]]) -> Score:
+        target = example.target or ()
+        kept = {way: tuple(row[: len(target)]) for way, row in ways.items()}
+        labels = tuple(self.task.target_labels(target, example))
+        assigned = sum(kept["paper"]) if "paper" in kept else None
+        return Score(sum(kept["marginal"]), labels, kept["marginal"], assigned)
 
     def _pair(self, number: int, text: str, output: str) -> Example:
         try:
-            return replace(self.task.encode(text), target=self.task.encode_output(output))
+            return self.task.pair(text, output)
         except InputError as error:
             raise InputError(f"line {number + 1}: {error}") from None
 
@@ -189,8 +198,9 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         most = self.recipe.generate.max_source
         if len(example.source) <= most:
             return _Ready(example)
-        cut = replace(example, source=[*example.source[: most - 1], END])
-        return _Ready(cut, f"{len(example.source)} tokens are more than generate.max_source = {most}: cut")
+        return _Ready(
+            example.cut(most), f"{len(example.source)} tokens are more than generate.max_source = {most}: cut"
+        )
 
     def _search(
         self, ready: dict[int, "_Ready"], options: Options, size: int, watch: Watch | None
@@ -211,13 +221,15 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         return results
 
     def _output(self, example: Example, found: Hypothesis) -> Output:
-        record: dict[str, Any] = found.record or {}
+        record: dict[str, Any] = dict(found.record or {})
+        if isinstance(example, Document):
+            record |= asdict(copies(example.words, found.ids, found.log_probs, record["alignment"], record["copying"]))
         return Output(
-            self.task.decode(found.ids),
+            self.task.decode(found.ids, example, record.get("copied")),
             found.score,
             found.log_prob,
-            tuple(self.task.source_labels(example.source)),
-            tuple(self.task.target_labels(found.ids)),
+            tuple(self.task.source_labels(example.source, example)),
+            tuple(self.task.target_labels(found.ids, example)),
             **record,
         )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from pag.attention.base import Glimpse
 from pag.state import State
 
-RECORDED = ("alignment", "plan", "gate", "switch", "commitment")
+RECORDED = ("alignment", "plan", "gate", "switch", "commitment", "copying")
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Hypothesis:
     ids: tuple[int, ...]
     log_prob: float
     score: float
+    log_probs: tuple[float, ...] = ()  # of each token
     record: dict[str, np.ndarray] | None = None  # alignment [T, S], plan [T, k, S], switch [T], …
 
 
@@ -29,6 +30,7 @@ class Step(State):
 
     tokens: Tensor  # chosen [R]
     parents: Tensor  # the row of this step's input that each continues [R]
+    totals: Tensor  # log-probability of each so far [R]
     glimpse: Glimpse | None = None
     origin: Tensor | None = None  # the row of the previous step's output that each input row was, unless the same
 
@@ -63,6 +65,7 @@ class Backtrace:
     def __init__(self, steps: Sequence[Step], done: Sequence[Slots], lengths: Sequence[int]) -> None:
         self.tokens = _on_host([step.tokens for step in steps])
         self.parents = _on_host([step.parents for step in steps])
+        self.totals = _on_host([step.totals for step in steps])
         self.origins = [None if step.origin is None else step.origin.cpu().numpy() for step in steps]
         self.glimpses = [_arrays(step.glimpse) for step in steps if step.glimpse is not None]
         self.done, self.lengths = [slots.to("cpu") for slots in done], lengths
@@ -71,11 +74,11 @@ class Backtrace:
         """The n best of each sentence, best first."""
         found: list[list[Hypothesis]] = [[] for _ in self.lengths]
         endings = self.endings(n_best, length_penalty)
-        tokens, rows = self.trace(endings)
-        for ending, ids, path in zip(endings, tokens, rows, strict=True):
+        for ending, ids, path, totals in zip(endings, *self.trace(endings), strict=True):
             length = ending.step + 1
             record = self.record(path[:length], self.lengths[ending.sentence]) if self.glimpses else None
-            hypothesis = Hypothesis(tuple(ids[:length].tolist()), ending.log_prob, ending.score, record)
+            each = tuple(np.diff(totals[:length], prepend=0.0).tolist())
+            hypothesis = Hypothesis(tuple(ids[:length].tolist()), ending.log_prob, ending.score, each, record)
             found[ending.sentence].append(hypothesis)
         return [sorted(of_one, key=lambda h: -h.score) for of_one in found]
 
@@ -92,19 +95,20 @@ class Backtrace:
                 kept += sorted(of_one, key=lambda ending: -ending.score)[:n_best]
         return sorted(kept, key=lambda ending: -ending.step)
 
-    def trace(self, endings: Sequence[Ending]) -> tuple[np.ndarray, np.ndarray]:
-        """The token of every step, and the row that its glimpse is in [endings, T]."""
+    def trace(self, endings: Sequence[Ending]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The token of every step, the row that its glimpse is in, and the log-probability up to it [endings, T]."""
         last = np.array([ending.step for ending in endings], dtype=np.int64)
         row = np.array([ending.row for ending in endings], dtype=np.int64)
         tokens = np.zeros((len(endings), last.max(initial=-1) + 1), dtype=np.int64)
-        rows = np.zeros_like(tokens)
+        rows, totals = np.zeros_like(tokens), np.zeros(tokens.shape)
         for t in range(tokens.shape[1] - 1, -1, -1):
             alive = int(np.searchsorted(-last, -t, side="right"))  # those that ended at t or later come first
             tokens[:alive, t] = self.tokens[t][row[:alive]]
+            totals[:alive, t] = self.totals[t][row[:alive]]
             rows[:alive, t] = parents = self.parents[t][row[:alive]]
             origin = self.origins[t]
             row[:alive] = parents if origin is None else origin[parents]
-        return tokens, rows
+        return tokens, rows, totals
 
     def record(self, rows: np.ndarray, source_length: int) -> dict[str, np.ndarray]:
         names = self.glimpses[0]
@@ -113,6 +117,13 @@ class Backtrace:
             name: value[..., :source_length] if name in ("alignment", "plan", "gate") else value
             for name, value in joined.items()
         }
+
+
+def to_copy(glimpse: Glimpse) -> Glimpse | None:
+    """What says where an output was copied from; nothing where nothing can be."""
+    if glimpse.copying is None:
+        return None
+    return Glimpse(glimpse.alignment, glimpse.context[:, :0].clone(), copying=glimpse.copying)
 
 
 def _on_host(steps: Sequence[Tensor]) -> list[np.ndarray]:

@@ -9,6 +9,7 @@ from pag.attention.base import Glimpse
 from pag.config import Recipe
 from pag.data.batch import Batch
 from pag.model import Forward
+from pag.readout import Reading
 from pag.state import State
 
 
@@ -34,7 +35,8 @@ def losses(
     While the switch is held no choice has an effect, so there is nothing to reinforce.
     """
     mask = batch.target_mask
-    token_nll = negative_log_likelihood(forward.log_probs, batch) * mask  # [B, T]
+    ways = likelihoods(forward.reading, batch)
+    token_nll = -ways.get(recipe.loss.likelihood, ways["marginal"]) * mask  # [B, T]
     nll = token_nll.sum()
     total = smooth(token_nll, forward.log_probs, mask, recipe.loss.label_smoothing).sum()
     glimpses = forward.trace.glimpses
@@ -56,6 +58,22 @@ def negative_log_likelihood(log_probs: Tensor, batch: Batch) -> Tensor:
     """−log p(y_t) of every target position [B, T], padding included."""
     assert batch.target is not None
     return -log_probs.gather(-1, batch.target[..., None])[..., 0]
+
+
+def likelihoods(reading: Reading, batch: Batch) -> dict[str, Tensor]:
+    """log p(y_t) of every target position [B, T], padding included.
+
+    "marginal" is the probability of the word by all ways together. Where words can be copied, "paper" is that of
+    the one way assigned to it: copying its assigned location, or else writing it.
+    """
+    found = {"marginal": -negative_log_likelihood(reading.log_probs, batch)}
+    if reading.copied is not None and reading.written is not None:
+        assert batch.target is not None and batch.pointing is not None and batch.pointing.locations is not None
+        location, last = batch.pointing.locations[..., None], reading.written.shape[-1] - 1
+        copied = reading.copied.gather(-1, location.clamp_min(0))
+        written = reading.written.gather(-1, batch.target[..., None].clamp_max(last))
+        found["paper"] = torch.where(location < 0, written, copied)[..., 0]
+    return found
 
 
 def smooth(token_nll: Tensor, log_probs: Tensor, mask: Tensor, smoothing: float) -> Tensor:

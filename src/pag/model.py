@@ -1,21 +1,22 @@
 """The sequence-to-sequence model: teacher-forced `forward`, and `begin`/`step` for search."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from pag.attention.base import Glimpse, Memory
 from pag.config import Recipe
-from pag.data.batch import Batch
+from pag.data.batch import Batch, Pointing
 from pag.decoder import Decoder, DecoderState
 from pag.encoder import Encoder
 from pag.layers import initialise
 from pag.ops.look import triton_is_here
 from pag.ops.step import fused
 from pag.ops.unroll.reference import Trace, unroll
-from pag.registry import ATTENTIONS, READOUTS, find
+from pag.readout import Reading
+from pag.registry import ANSWERS, ATTENTIONS, READOUTS, find
 from pag.state import State
 
 NOTHING = -1  # the "token" before the first output: its embedding is zero
@@ -25,8 +26,13 @@ NOTHING = -1  # the "token" before the first output: its embedding is zero
 class Forward(State):
     """A teacher-forced pass."""
 
-    log_probs: Tensor  # [B, T, V]
+    reading: Reading
     trace: Trace
+
+    @property
+    def log_probs(self) -> Tensor:
+        """Of every output, by whatever way [B, T, V], and further ones where they can be copied."""
+        return self.reading.log_probs
 
 
 class Seq2Seq(nn.Module):
@@ -43,10 +49,12 @@ class Seq2Seq(nn.Module):
         attention = find(ATTENTIONS, recipe.attention.name, "attention")(
             annotations, model.decoder, model.embedding, recipe.attention, model.layer_norm
         )
-        self.decoder = Decoder(attention, annotations, model.embedding, model.decoder, model.layer_norm)
+        self.answer = find(ANSWERS, model.answer, "answer")(model.embedding, model.encoder) if model.answer else None
+        answer = annotations if model.answer else 0
+        self.decoder = Decoder(attention, annotations, model.embedding, model.decoder, model.layer_norm, answer)
         self.readout = find(READOUTS, model.readout, "readout")(
             model.decoder, model.embedding, annotations, model.readout_size or model.embedding, target_vocabulary,
-            model.dropout,
+            model.dropout, answer,
         )  # fmt: skip
         self.unroll: Callable[..., Trace] = unroll
         initialise(self, model.init, torch.Generator().manual_seed(recipe.train.seed))
@@ -55,9 +63,9 @@ class Seq2Seq(nn.Module):
         """Log-probabilities of every target token given those before it; `noise` [B, T, k]."""
         assert batch.target is not None
         before = nn.functional.pad(batch.target[:, :-1], (1, 0), value=NOTHING)
-        tokens = self.embed(before)  # y [B, T, e]
-        trace = self.unroll(self.decoder, tokens, self.memory(batch), noise, held, record)
-        return Forward(self.readout(trace.lower, trace.upper, tokens, trace.glimpses.context), trace)
+        memory, tokens = self.memory(batch), self.embed(before, batch.pointing)  # y [B, T, e]
+        trace = self.unroll(self.decoder, tokens, memory, noise, held, record)
+        return Forward(self.readout(trace.lower, trace.upper, tokens, trace.glimpses, memory), trace)
 
     def begin(self, batch: Batch) -> tuple[Memory, DecoderState]:
         """Memory and first state; at inference those of the fused step, where there is one for this model."""
@@ -70,7 +78,7 @@ class Seq2Seq(nn.Module):
     @property
     def replayable(self) -> bool:
         """Can a step be captured on a GPU? The kernels there need Triton."""
-        return self.decoder.attention.replayable and triton_is_here()
+        return self.decoder.attention.replayable and self.readout.replayable and triton_is_here()
 
     def step(
         self, before: Tensor, memory: Memory, state: DecoderState, held: bool = False
@@ -78,12 +86,22 @@ class Seq2Seq(nn.Module):
         """Log-probabilities [B, V] of the next output after the token ids `before` [B]."""
         if isinstance(memory, fused.Prepared) and memory.fused is not None:
             return memory.fused.step(before, memory, state, held)
-        token = self.embed(before)
+        token = self.embed(before, memory.pointing)
         glimpse, state = self.decoder.step(token, memory, state, held=held)
-        return self.readout(state.lower, state.upper, token, glimpse.context), glimpse, state
+        reading = self.readout(state.lower, state.upper, token, glimpse, memory)
+        return reading.log_probs, replace(glimpse, copying=reading.copying), state
 
     def memory(self, batch: Batch) -> Memory:
-        return self.decoder.attention.prepare(self.encoder(batch.source, batch.source_lengths), batch.source_mask)
+        annotations = self.encoder(batch.source, batch.source_lengths)
+        answer = None if self.answer is None else self.answer(self.encoder, annotations, batch)
+        prepared = self.decoder.attention.prepare(annotations, batch.source_mask)
+        return replace(prepared, answer=answer, pointing=batch.pointing)
 
-    def embed(self, ids: Tensor) -> Tensor:
-        return self.dropout(self.embedding(ids.clamp_min(0))) * (ids != NOTHING)[..., None]
+    def embed(self, ids: Tensor, pointing: Pointing | None = None) -> Tensor:
+        """A word that only the source knows has the source's embedding."""
+        known = self.embedding.num_embeddings
+        vectors = self.embedding(ids.clamp(0, known - 1))
+        if pointing is not None:
+            extra = pointing.source_ids((ids - known).view(len(pointing.extra), -1)).view_as(ids)
+            vectors = torch.where((ids >= known)[..., None], self.encoder.embedding(extra), vectors)
+        return self.dropout(vectors) * (ids != NOTHING)[..., None]

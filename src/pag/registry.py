@@ -12,10 +12,17 @@ ATTENTIONS = {
 }
 READOUTS = {
     "deep": "pag.readout:DeepOutput",
+    "pointer": "pag.readout:PointerSoftmax",
+}
+ANSWERS = {
+    "mean": "pag.answer:MeanAnnotation",
+    "encoder": "pag.answer:AnswerEncoder",
 }
 TASKS = {
     "euler": "pag.tasks.euler:EulerTask",
+    "facts": "pag.tasks.facts:FactsTask",
     "numbers": "pag.tasks.numbers:NumbersTask",
+    "questions": "pag.tasks.questions:QuestionsTask",
     "translation": "pag.tasks.translation:TranslationTask",
 }
 

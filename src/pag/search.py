@@ -15,11 +15,11 @@ from torch import Tensor
 from pag.attention.base import Glimpse
 from pag.chance import seed_of
 from pag.data.batch import Batch
-from pag.hypotheses import Backtrace, Hypothesis, Slots, Step
+from pag.hypotheses import Backtrace, Hypothesis, Slots, Step, to_copy
 from pag.model import NOTHING
 from pag.replay import Recorder, Replay, graphs
 from pag.state import State
-from pag.text.vocabulary import END, PAD
+from pag.text.vocabulary import END, PAD, UNKNOWN
 
 NEVER = float("-inf")
 ROWS_ON_GPU = 4096
@@ -43,6 +43,7 @@ class Options:
     n_best: int = 1
     length_penalty: float = 1.0  # scores are log-probabilities divided by length to this power
     max_length: int = 500  # tokens, the end symbol included; it is forced there
+    unknown: bool = True  # may the symbol for unknown words be chosen?
     sample: bool = False  # draw instead of search; then n_best independent samples
     temperature: float = 1.0
     top_k: int = 0  # sample among the k likeliest, 0 for all
@@ -165,19 +166,29 @@ class _Search:
         ended = possible & (tokens == END)
         live = totals.masked_fill(~possible | ended, NEVER)
         after = Frontier(finish(slots, totals, live, ended, places), tokens.flatten(), state.select(rows))
-        return after, Step(after.before, rows, glimpse if self.options.record else None)
+        kept = glimpse if self.options.record else to_copy(glimpse)
+        return after, Step(after.before, rows, totals.flatten(), kept)
 
     def choose(self, slots: Slots, log_probs: Tensor, last: bool) -> tuple[Tensor, Tensor, Tensor]:
         """The best W continuations of each sentence: totals, parent slots and tokens [N, W]."""
         if self.chance is not None:
-            log_probs = forbid(log_probs.clone(), last)
+            log_probs = self.forbid(log_probs.clone(), last)
             tokens = self.draw(slots, log_probs)[:, None]
             return slots.totals + log_probs.gather(1, tokens), torch.zeros_like(tokens), tokens
         symbols = log_probs.shape[-1]
         candidates = slots.totals[:, :, None] + log_probs.view(*slots.totals.shape, symbols)
-        candidates = forbid(candidates, last).flatten(1)
+        candidates = self.forbid(candidates, last).flatten(1)
         totals, chosen = candidates.max(1, keepdim=True) if self.width == 1 else candidates.topk(self.width)
         return totals, chosen // symbols, chosen % symbols
+
+    def forbid(self, scores: Tensor, last: bool) -> Tensor:
+        """Padding is never generated, and the last token is the end symbol; in place [..., V]."""
+        scores[..., PAD] = NEVER
+        if not self.options.unknown:
+            scores[..., UNKNOWN] = NEVER
+        if last:
+            scores[..., :END] = scores[..., END + 1 :] = NEVER
+        return scores
 
     def draw(self, slots: Slots, log_probs: Tensor) -> Tensor:
         """One token per row: the largest of the kept log-probabilities with Gumbel noise added [R]."""
@@ -219,14 +230,6 @@ def first_slots(sentences: int, width: int, device: torch.device) -> Slots:
     totals[:, 0] = 0.0
     whole = torch.zeros(sentences, width, dtype=torch.long, device=device)
     return Slots(torch.arange(sentences, device=device), whole[:, 0], totals, whole[:, 0], never, whole, whole)
-
-
-def forbid(scores: Tensor, last: bool) -> Tensor:
-    """Padding is never generated, and the last token is the end symbol; in place [..., V]."""
-    scores[..., PAD] = NEVER
-    if last:
-        scores[..., :END] = scores[..., END + 1 :] = NEVER
-    return scores
 
 
 def finish(slots: Slots, totals: Tensor, live: Tensor, ended: Tensor, places: Tensor) -> Slots:

@@ -1,7 +1,8 @@
 """How good is the model now? Loss, task metrics, and the health of its plan."""
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from pag.config import Recipe
 from pag.data.batch import Batch
 from pag.data.dataset import Dataset
 from pag.health import plan_health, replan_gaps
-from pag.losses import losses
+from pag.losses import likelihoods
 from pag.model import Seq2Seq
 from pag.search import Options, search, sentences_at_once
 from pag.tasks.base import Task
@@ -59,20 +60,32 @@ def teacher_forced(
     model: Seq2Seq, task: Task, data: Dataset, recipe: Recipe, fabric: Fabric, held: bool
 ) -> tuple[dict[str, float], list[int]]:
     """Loss per sentence and perplexity per token over all the data; plan health on the first batch."""
-    nll = tokens = 0.0
+    sums: defaultdict[str, float] = defaultdict(float)
+    tokens = 0.0
     health: dict[str, float] = {}
     gaps: list[int] = []
     for _, cpu in batches(task, data, recipe.generate.batch_size or 32):
         batch, first = cpu.to(fabric.device), not tokens
         with fabric.autocast():
             forward = model(batch, None, held, record=first)
-        nll += float(losses(forward, batch, recipe).nll)
+        for way, log_probs in likelihoods(forward.reading, batch).items():
+            sums[way] -= float((log_probs * batch.target_mask).sum())
         tokens += float(batch.target_mask.sum())
         if first:
             glimpses = forward.trace.glimpses
             health = plan_health(glimpses, batch.source_mask, batch.target_mask)
             gaps = [] if glimpses.switch is None else replan_gaps(glimpses.switch, batch.target_mask)
-    return {"loss": nll / len(data), "perplexity": math.exp(min(700.0, nll / tokens)), **health}, gaps
+    return {**summary(sums, len(data), tokens, recipe.loss.likelihood), **health}, gaps
+
+
+def summary(nll: Mapping[str, float], sentences: int, tokens: float, likelihood: str) -> dict[str, float]:
+    """Loss per sentence, as it is trained, and perplexity per token of the whole probability; where the two differ,
+    the loss by both likelihoods too."""
+    values = {
+        "loss": nll.get(likelihood, nll["marginal"]) / sentences,
+        "perplexity": math.exp(min(700.0, nll["marginal"] / tokens)),
+    }
+    return values if len(nll) == 1 else values | {f"nll_{way}": value / sentences for way, value in nll.items()}
 
 
 def generated(
@@ -80,13 +93,14 @@ def generated(
 ) -> tuple[dict[str, float], list[tuple[str, str, str]]]:
     """Greedy outputs, scored; and a few to show."""
     longest = int(data.lengths[:, 1].max())
-    options = Options(max_length=min(recipe.generate.max_length, 2 * longest + 10), held=held)
+    most = min(recipe.generate.max_length, 2 * longest + 10)
+    options = Options(max_length=most, unknown=recipe.generate.unknown, held=held)
     size = sentences_at_once(recipe.generate.batch_size, fabric.device, 1)
     outputs: dict[int, str] = {}
     for numbers, cpu in batches(task, data, size, recipe.train.validate_examples):
         with fabric.autocast():
             found = search(model, cpu.to(fabric.device), options)
-        outputs |= {int(n): task.decode(best.ids) for n, [best] in zip(numbers, found, strict=True)}
+        outputs |= {int(n): task.decode(best.ids, data[int(n)]) for n, [best] in zip(numbers, found, strict=True)}
     texts = [outputs[i] for i in range(len(outputs))]
     inputs, references = task.inputs("valid")[: len(texts)], task.references("valid")[: len(texts)]
     shown = recipe.train.samples

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pag.data.prepared import MANIFEST, Prepared
+from pag.data.folder import MANIFEST
+from pag.data.prepared import Prepared
 from pag.errors import DataError
 from pag.prepare.arrays import ArrayWriter
 from pag.prepare.reading import Corpus

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pag.config import AttentionSettings
+from pag.data.batch import Pointing
 from pag.layers import norm
 from pag.state import State, exact
 
@@ -23,6 +24,8 @@ class Memory(State):
     mask: Tensor  # True on real positions [N, S]
     keys: Tensor  # W_h h + b [N, S, a]
     gate: Tensor | None = None  # W_uh h + b (PAG) [N, S, k]
+    answer: Tensor | None = None  # vector of the marked answer [N, 2·enc]
+    pointing: Pointing | None = None
 
     def of_rows(self, rows: Tensor, count: int) -> "Memory":
         """The memory of some of `count` rows, one sentence each."""
@@ -59,6 +62,7 @@ class Glimpse(State):
     log_prob: Tensor | None = None  # log-probability of the choice made [B]
     plan: Tensor | None = None  # A_t [B, k, S]
     gate: Tensor | None = None  # u_t [B, k, S]
+    copying: Tensor | None = None  # z_t, the probability that the next output is copied [B]
 
 
 class Attention(nn.Module, ABC, Generic[S]):

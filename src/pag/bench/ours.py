@@ -102,8 +102,8 @@ class DecoderPass:
         with autocast(self.device, self.precision):
             memory = model.decoder.attention.prepare(self.annotations, self.mask)
             trace = unroll(model.decoder, self.tokens, memory, self.noise)
-            log_probs = model.readout(trace.lower, trace.upper, self.tokens, trace.glimpses.context)  # type: ignore[attr-defined]
-        loss = losses(Forward(log_probs, trace), self.batch, self.recipe, self.recipe.loss.commitment)  # type: ignore[arg-type]
+            reading = model.readout(trace.lower, trace.upper, self.tokens, trace.glimpses, memory)  # type: ignore[attr-defined]
+        loss = losses(Forward(reading, trace), self.batch, self.recipe, self.recipe.loss.commitment)  # type: ignore[arg-type]
         (loss.total / len(self.batch.source)).backward()
 
     def reset(self) -> None:

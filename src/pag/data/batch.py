@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pag.state import State
-from pag.text.vocabulary import PAD
+from pag.text.vocabulary import END, PAD
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,25 @@ class Example:
     source: Sequence[int]
     target: Sequence[int] | None = None
 
+    def cut(self, most: int) -> Self:
+        """The first `most` source tokens, the last of them the end symbol."""
+        return replace(self, source=[*self.source[: most - 1], END])
+
+
+@dataclass(frozen=True)
+class Pointing(State):
+    """What copying from the source needs to know. Outputs are numbered: the shortlist's V words, then the E words
+    that this source alone adds."""
+
+    words: Tensor  # the output that each source position holds [B, S]
+    extra: Tensor  # the added words' source ids, PAD where a row has fewer [B, E]
+    answer: Tensor  # True on the answer [B, S]
+    locations: Tensor | None = None  # where each target token is to be copied from, −1 where it is written [B, T]
+
+    def source_ids(self, extra: Tensor) -> Tensor:
+        """Source ids of added words, by their numbers [B, n]; any number that is none gives some id."""
+        return self.extra.gather(1, extra.clamp(0, self.extra.shape[1] - 1))
+
 
 @dataclass(frozen=True)
 class Batch(State):
@@ -26,6 +45,7 @@ class Batch(State):
     source_lengths: Tensor  # [B]
     target: Tensor | None = None  # [B, T], padded at the end
     target_lengths: Tensor | None = None  # [B]
+    pointing: Pointing | None = None  # where outputs may be copied from the source
 
     def to(self, device: torch.device | str) -> Self:
         """Lengths stay where they are: packing wants them on the host."""
@@ -47,10 +67,10 @@ def mask(lengths: Tensor, longest: int) -> Tensor:
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
 
-def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+def pad(sequences: Sequence[Sequence[int]], longest: int = 0) -> tuple[Tensor, Tensor]:
     """Ids [B, longest] padded at the end, and lengths [B]."""
     lengths = [len(sequence) for sequence in sequences]
-    ids = np.full((len(sequences), max(lengths)), PAD, dtype=np.int64)
+    ids = np.full((len(sequences), max(longest, *lengths)), PAD, dtype=np.int64)
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = sequence
     return torch.from_numpy(ids), torch.tensor(lengths)

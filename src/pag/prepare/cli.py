@@ -1,4 +1,4 @@
-"""The commands `pag prepare translation` and `pag fetch`. What is slow to import is imported when it is needed."""
+"""The commands `pag prepare` and `pag fetch`. What is slow to import is imported when it is needed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +13,7 @@ TRANSLATION_EXAMPLE = (
     "Example: pag prepare translation data/en-de --train-source train.en.gz --train-target train.de.gz "
     "--valid-source valid.en --valid-target valid.de"
 )
+QUESTIONS_EXAMPLE = "Example: pag prepare questions data/squad --train train-v1.1.json --test dev-v1.1.json"
 FETCH_EXAMPLE = "Example: pag fetch wmt15/en-de --out data/wmt15-en-de"
 Paths = list[Path] | None
 
@@ -57,6 +58,40 @@ def translation(
         **dict(Files.parse(text) for text in also or ()),
     }
     prepare_files(settings, splits, out, workers, replace)
+
+
+def questions(
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Prepared folder to make.")],
+    train: Annotated[Paths, typer.Option(help="SQuAD's JSON, plain, .gz or .xz; may be repeated.")] = None,
+    valid: Annotated[Paths, typer.Option(help="Held-out questions; default: taken from the training articles.")] = None,
+    test: Annotated[Paths, typer.Option(help="Held-out questions for the final score.")] = None,
+    articles: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPLIT=FILE", help="Titles of a split's articles, to share out all files anew."),
+    ] = None,
+    documents: Annotated[int, typer.Option(help="Size of the document vocabulary.")] = 64_000,
+    shortlist: Annotated[int, typer.Option(help="Question words that need not be copied.")] = 2_000,
+    max_document: Annotated[int, typer.Option(help="Longest document, in words.")] = 660,
+    max_question: Annotated[int, typer.Option(help="Longest training question, in words.")] = 60,
+    valid_questions: Annotated[
+        int, typer.Option(help="Training questions held out where --valid is not given.")
+    ] = 2_000,
+    lower_case: Annotated[bool, typer.Option(help="Words that differ in case only are the same.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Of the choice of validation articles.")] = 1,
+    replace: Annotated[bool, typer.Option("--replace", help="Write a prepared folder anew.")] = False,
+) -> None:
+    """Documents, answers and questions into a prepared folder, with a report of what is in it.
+
+    Questions that cannot be used are dropped, and counted in the report; validation shares no article with training.
+    """
+    from pag.prepare.command import prepare_questions
+
+    settings = {
+        "documents": documents, "shortlist": shortlist, "max_document": max_document, "max_question": max_question,
+        "valid": valid_questions, "lower_case": lower_case, "seed": seed,
+    }  # fmt: skip
+    files = {"train": train or (), "valid": valid or (), "test": test or ()}
+    prepare_questions(settings, files, articles or (), out, replace)
 
 
 def fetch(

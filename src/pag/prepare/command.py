@@ -1,4 +1,4 @@
-"""`pag prepare translation`: files named on the command line, a progress bar, and the report at the end."""
+"""`pag prepare`: files named on the command line, a progress bar, and the report at the end."""
 
 import signal
 import time
@@ -6,19 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pag.config import Settings
 from pag.errors import DataError
+from pag.prepare import question_report, questions, squad
 from pag.prepare.reading import Corpus, Pairs
 from pag.prepare.report import as_text
-from pag.prepare.settings import PrepareSettings
+from pag.prepare.settings import PrepareSettings, QuestionSettings
 from pag.prepare.translation import prepare
 from pag.prepare.workers import usable_cores
 
+Checked = TypeVar("Checked", bound=Settings)
 QUIET_SECONDS = 10.0  # between lines where there is no live display
 
 
@@ -53,19 +56,48 @@ def prepare_files(
     settings: Mapping[str, Any], splits: Mapping[str, Files], out: Path, workers: int | None, replace: bool
 ) -> None:
     """Prepare a folder, and print its report."""
-    try:
-        checked = PrepareSettings.model_validate(settings)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{item['loc'][0]}: {item['msg'].lower()}, not {item['input']!r}" for item in error.errors()
-        )
-        raise DataError(f"cannot prepare: {problems}") from None
+    checked = _checked(PrepareSettings, settings)
     corpora = {split: corpus for split, files in splits.items() if (corpus := files.corpus(split)) is not None}
     console = Console(stderr=True)
     with _tidy_when_stopped(), Meter.running(console) as meter:
         report = prepare(checked, corpora, out, workers or usable_cores(), meter.tell, replace)
     print(as_text(report), end="")
     console.print(f"{meter.rate(report):,.0f} pairs/s; prepared folder {out}", highlight=False, soft_wrap=True)
+
+
+def prepare_questions(
+    settings: Mapping[str, Any], splits: Mapping[str, Sequence[Path]], lists: Sequence[str], out: Path, replace: bool
+) -> None:
+    """Prepare a folder of questions, and print its report; `lists` are SPLIT=FILE with titles of articles."""
+    checked = _checked(QuestionSettings, settings)
+    console = Console(stderr=True)
+    with _tidy_when_stopped(), Meter.running(console, "questions") as meter:
+        articles = {split: [a for path in paths for a in squad.read(path)] for split, paths in splits.items() if paths}
+        if lists:
+            named = dict(_list_of_titles(text) for text in lists)
+            articles = dict(questions.share_out([a for group in articles.values() for a in group], named))
+        if "train" not in articles:
+            raise DataError("no training questions: give SQuAD's files with --train, or a list with --articles train=…")
+        report = questions.prepare(checked, articles, out, meter.tell, replace)
+    print(question_report.as_text(report), end="")
+    console.print(f"{meter.rate(report):,.0f} questions/s; prepared folder {out}", highlight=False, soft_wrap=True)
+
+
+def _list_of_titles(text: str) -> tuple[str, list[str]]:
+    split, equals, path = text.partition("=")
+    if not equals or not split.isidentifier():
+        raise DataError(f"--articles {text}: expected SPLIT=FILE, as in train=doclist-train.txt")
+    return split, squad.titles(Path(path))
+
+
+def _checked(kind: type[Checked], settings: Mapping[str, Any]) -> Checked:
+    try:
+        return kind.model_validate(settings)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{item['loc'][0]}: {item['msg'].lower()}, not {item['input']!r}" for item in error.errors()
+        )
+        raise DataError(f"cannot prepare: {problems}") from None
 
 
 @contextmanager
@@ -85,8 +117,8 @@ def _tidy_when_stopped() -> Iterator[None]:
 class Meter:
     """How far the preparation is: a bar on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, console: Console) -> None:
-        self.console, self.live = console, console.is_terminal
+    def __init__(self, console: Console, unit: str) -> None:
+        self.console, self.live, self.unit = console, console.is_terminal, unit
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[facts]}"))
         self.bar = Progress(*columns, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console)
         self.started = self.spoke = time.monotonic()
@@ -94,8 +126,8 @@ class Meter:
 
     @classmethod
     @contextmanager
-    def running(cls, console: Console) -> Any:
-        meter = cls(console)
+    def running(cls, console: Console, unit: str = "pairs") -> Any:
+        meter = cls(console, unit)
         if meter.live:
             meter.bar.start()
         try:
@@ -109,7 +141,7 @@ class Meter:
             self.stage, self.since = stage, now
             self.task = self.bar.add_task(stage, total=1.0 if share else None, facts="")
         spent = now - self.since
-        facts = f"{pairs:,} pairs" + (f", {pairs / spent:,.0f}/s" if spent > 0.5 else "") if pairs else ""
+        facts = f"{pairs:,} {self.unit}" + (f", {pairs / spent:,.0f}/s" if spent > 0.5 else "") if pairs else ""
         self.bar.update(self.task, completed=share, total=1.0 if share else None, facts=facts)
         if not self.live and now - self.spoke > QUIET_SECONDS:
             self.spoke = now

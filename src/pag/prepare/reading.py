@@ -182,3 +182,14 @@ def _without_mark(block: Block) -> Block:
     mark = "\ufeff".encode()
     sides = [[lines[0].removeprefix(mark), *lines[1:]] if lines else [] for lines in (block.source, block.target)]
     return Block(block.name, block.first, *sides)
+
+
+def read_whole(path: Path) -> bytes:
+    """All of a file, unpacked."""
+    with LineFile(path) as file:
+        try:
+            return file.lines.read()
+        except DAMAGED as error:
+            raise DataError(f"{path} is damaged or cut short: {error}") from None
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None

@@ -18,3 +18,15 @@ class PrepareSettings(Settings):
     @property
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
+
+
+class QuestionSettings(Settings):
+    documents: int = Field(64_000, ge=1, description="size of the document vocabulary")
+    shortlist: int = Field(2_000, ge=1, description="question words that can be written without being copied")
+    max_document: int = Field(
+        660, ge=1, description="longest document, in words; longer ones are cut around the answer"
+    )
+    max_question: int = Field(60, ge=1, description="longest training question, in words")
+    valid: int = Field(2_000, ge=1, description="training questions held out for validation where none are given")
+    lower_case: bool = Field(True, description="words that differ in case only are the same")
+    seed: int = Field(1, ge=0, description="of the choice of validation articles")

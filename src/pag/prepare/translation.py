@@ -5,22 +5,20 @@ from what was kept. The second pass turns tokens into ids. The folder appears wh
 """
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pag.checkpoint import cannot_write, to_json, write_durably
-from pag.data.prepared import FORMAT, MANIFEST, SIDES, fingerprint, ids_file, offsets_file, text_file
+from pag.checkpoint import to_json, write_durably
+from pag.data.prepared import SIDES, fingerprint, text_file
 from pag.errors import DataError
-from pag.prepare.arrays import ArrayWriter, checksum
 from pag.prepare.cleaning import Cleaned, Dropped, clean, packed, tokenised, unpacked
-from pag.prepare.encoding import Encoded, Flat, Vocabularies, encode, id_type
+from pag.prepare.encoding import Encoded, Vocabularies, encode, id_type
+from pag.prepare.folder import RaggedWriter, whole, write_manifest
 from pag.prepare.reading import Block, Corpus
 from pag.prepare.report import SplitFacts, write_report
 from pag.prepare.settings import PrepareSettings
@@ -68,7 +66,7 @@ def prepare(
 ) -> dict[str, Any]:
     """Prepare the splits "train", "valid" and any others into a folder; returns the data report."""
     _check_splits(corpora)
-    with _whole(out, replace) as folder, Workers(workers) as team:
+    with whole(out, replace) as folder, Workers(workers) as team:
         return Preparation(settings, corpora, folder, team, tell).run()
 
 
@@ -76,25 +74,6 @@ def _check_splits(corpora: Mapping[str, Corpus]) -> None:
     for split in (TRAIN, "valid"):
         if split not in corpora:
             raise DataError(f"no {split} text: a prepared folder needs at least train and valid")
-
-
-@contextmanager
-def _whole(out: Path, replace: bool) -> Iterator[Path]:
-    """A folder to write into that takes its name only when it is whole."""
-    if out.exists() and not (replace and (out / MANIFEST).is_file()):
-        hint = "--replace writes it anew" if (out / MANIFEST).is_file() else "choose another name"
-        raise DataError(f"{out} already exists: {hint}")
-    unfinished = out.with_name(f"{out.name}.unfinished")
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        shutil.rmtree(out, ignore_errors=True)
-        os.replace(unfinished, out)
-    except OSError as error:
-        raise cannot_write(out, error) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 class Preparation:
@@ -167,7 +146,7 @@ class Preparation:
         facts = SplitFacts(seen.read, seen.dropped, sizes, dict(seen.overlaps), dict(seen.overlap))
         with ExitStack() as stack:
             writers = [
-                stack.enter_context(SideWriter(self.folder, split, side, size))
+                stack.enter_context(RaggedWriter(self.folder, f"{split}.{side}", id_type(size)))
                 for side, size in zip(SIDES, sizes, strict=True)
             ]
             for found in self.team.map(encode, work):
@@ -179,42 +158,14 @@ class Preparation:
         kept = {"subwords.json": vocabularies.subwords, "characters.json": vocabularies.characters}
         for name, text in kept.items():
             write_durably(self.folder / name, to_json(json.loads(text)))
-        files = sorted(path for path in self.folder.iterdir() if path.name != MANIFEST)
-        manifest = {
-            "format": FORMAT,
-            "task": "translation",
-            "settings": self.settings.model_dump(),
-            "vocabularies": fingerprint(*(json.loads(text) for text in kept.values())),
-            "pairs": {split: one.kept for split, one in facts.items()},
-            "files": {path.name: {"bytes": path.stat().st_size, "sha256": checksum(path)} for path in files},
-        }
-        write_durably(self.folder / MANIFEST, to_json(manifest))
+        words = fingerprint(*(json.loads(text) for text in kept.values()))
+        pairs = {split: one.kept for split, one in facts.items()}
+        write_manifest(self.folder, "translation", self.settings, words, pairs)
 
 
-class SideWriter:
-    """Ids and offsets of one side of one split."""
-
-    def __init__(self, folder: Path, split: str, side: str, size: int) -> None:
-        self.stack = ExitStack()
-        self.ids = self.stack.enter_context(ArrayWriter(folder / ids_file(split, side), id_type(size)))
-        self.offsets = self.stack.enter_context(ArrayWriter(folder / offsets_file(split, side), np.int64))
-        self.offsets.append(np.zeros(1, np.int64))
-
-    def append(self, flat: Flat) -> None:
-        start = self.ids.length
-        self.ids.append(flat.ids)
-        self.offsets.append(start + np.cumsum(flat.lengths))
-
-    def __enter__(self) -> "SideWriter":
-        return self
-
-    def __exit__(self, *failure: Any) -> None:
-        self.stack.__exit__(*failure)
-
-
-def _write(found: Encoded, writers: list[SideWriter], facts: SplitFacts) -> None:
+def _write(found: Encoded, writers: list[RaggedWriter], facts: SplitFacts) -> None:
     for writer, flat in zip(writers, (found.source, found.target), strict=True):
-        writer.append(flat)
+        writer.append(flat.ids, flat.lengths)
     facts.add(found)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pag.data.batch import Example
 from pag.errors import InputError, PagError, nearest
 from pag.generator import Generator, Output, Result, Score
 from pag.search import Options
@@ -54,13 +55,13 @@ class Served:
     async def _events(
         self, asked: GenerateRequest, job: Job, news: "asyncio.Queue[Prefix | None]"
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        source = self.generator.task.encode(job.text).source
-        yield "source", {"model": self.name, "source": self.generator.task.source_labels(source)}
+        example = self.generator.task.encode(job.text)
+        yield "source", {"model": self.name, "source": self.generator.task.source_labels(example.source, example)}
         shown: tuple[int, ...] = ()
         try:
             async with asyncio.timeout(self.limits.seconds):
                 while (seen := await news.get()) is not None:
-                    yield "tokens", self._added(seen, shown, job, len(source))
+                    yield "tokens", self._added(seen, shown, job, example)
                     shown = seen.ids
                 yield "result", self._told(await job.answer, asked)
         except TimeoutError:
@@ -70,14 +71,14 @@ class Served:
         finally:
             job.gone = True
 
-    def _added(self, seen: Prefix, shown: Sequence[int], job: Job, positions: int) -> dict[str, Any]:
+    def _added(self, seen: Prefix, shown: Sequence[int], job: Job, example: Example) -> dict[str, Any]:
         """Keep that many of the tokens told before, then add these."""
         assert job.options is not None
         task, keep = self.generator.task, seen.since(shown)
-        event: dict[str, Any] = {"keep": keep, "tokens": task.target_labels(seen.ids[keep:])}
-        event |= {"text": task.decode(seen.ids), "provisional": job.width > 1}
+        event: dict[str, Any] = {"keep": keep, "tokens": task.target_labels(seen.ids[keep:], example)}
+        event |= {"text": task.decode(seen.ids, example), "provisional": job.width > 1}
         if seen.alignment is not None:
-            event["alignment"] = _rounded(seen.alignment[keep:, :positions])
+            event["alignment"] = _rounded(seen.alignment[keep:, : len(example.source)])
         if seen.switch is not None:
             event["switch"] = _rounded(seen.switch[keep:])
         return event

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from pag.config import Settings
@@ -23,6 +24,7 @@ class Task(ABC):
     Settings: ClassVar[type[TaskSettings]]
     metrics: ClassVar[dict[str, str]]  # metric → "max" or "min"
     shares: ClassVar[bool] = True  # are the metrics shares of 1 (shown in %), or numbers of their own?
+    points: ClassVar[bool] = False  # may outputs be copied from the source? then the readout must be one that copies
     source: Vocabulary
     target: Vocabulary
 
@@ -60,9 +62,14 @@ class Task(ABC):
     def encode_output(self, text: str) -> list[int]:
         """One output line, for scoring it; InputError says what is wrong with it."""
 
+    def pair(self, text: str, output: str) -> Example:
+        """An input with an output to be scored after it."""
+        return replace(self.encode(text), target=self.encode_output(output))
+
     @abstractmethod
-    def decode(self, ids: Sequence[int]) -> str:
-        """Output ids as text."""
+    def decode(self, ids: Sequence[int], example: Example | None = None, copied: Sequence[int] | None = None) -> str:
+        """Output ids as text; `example` is the input that they belong to, and `copied` the source position that each
+        was copied from (−1 where it was not), for tasks whose outputs may be copied."""
 
     @abstractmethod
     def score(self, outputs: Sequence[str], inputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
@@ -85,9 +92,9 @@ class Task(ABC):
     def collate(self, examples: Sequence[Example]) -> Batch:
         return collate(examples)
 
-    def source_labels(self, ids: Sequence[int]) -> list[str]:
+    def source_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
         """Names of the source positions in a picture."""
         return [self.source.symbols[i] for i in ids]
 
-    def target_labels(self, ids: Sequence[int]) -> list[str]:
+    def target_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
         return [self.target.symbols[i] for i in ids]

@@ -153,7 +153,7 @@ class EulerTask(Task):
                 raise InputError(f"symbol {place + 1}, '{symbol[:40]}', is not in the vocabulary ({known} are)")
         return self.source.encode(symbols)
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int], example: Example | None = None, copied: Sequence[int] | None = None) -> str:
         return " ".join(self.target.decode(ids))
 
     def score(self, outputs: Sequence[str], inputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:

@@ -138,7 +138,7 @@ class TranslationTask(Task):
     def encode_output(self, text: str) -> list[int]:
         return self.target.encode(self._writer.clean(text))
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int], example: Example | None = None, copied: Sequence[int] | None = None) -> str:
         symbols = self.target.decode(ids)
         return self._writer.detokenise("".join(LOST if symbol in SPECIALS else symbol for symbol in symbols))
 
@@ -156,7 +156,7 @@ class TranslationTask(Task):
         """What the scores need beside them to be compared with others'."""
         return bleu.signatures()
 
-    def source_labels(self, ids: Sequence[int]) -> list[str]:
+    def source_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
         return [label(self.source.symbols[index]) for index in ids]
 
 

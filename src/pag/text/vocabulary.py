@@ -1,7 +1,7 @@
 """Symbols and their ids."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 PAD, END, UNKNOWN = 0, 1, 2
 SPECIALS = ("<pad>", "<end>", "<unk>")
@@ -22,7 +22,10 @@ class Vocabulary:
     @classmethod
     def count(cls, symbols: Iterable[str], largest: int) -> "Vocabulary":
         """The `largest` most frequent symbols; ties in order of the symbols themselves."""
-        counts = Counter(symbols)
+        return cls.most_frequent(Counter(symbols), largest)
+
+    @classmethod
+    def most_frequent(cls, counts: Mapping[str, int], largest: int) -> "Vocabulary":
         return cls.of(sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:largest])
 
     def __len__(self) -> int:
