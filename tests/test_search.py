@@ -196,7 +196,7 @@ def test_a_captured_step_finds_what_the_step_finds(
         model.readout.output.bias[END] += 0.5
     options = Options(beam=beam, n_best=beam, max_length=60, record=True)
     captured, plain = search(model, batch, options), search(model, batch, replace(options, replay=False))
-    assert len({len(h.ids) for hs in plain for h in hs}) > 1
+    assert beam == 1 or len({len(h.ids) for hs in plain for h in hs}) > 1
     for ours, theirs in zip(captured, plain, strict=True):
         assert [(h.ids, h.log_prob) for h in ours] == [(h.ids, h.log_prob) for h in theirs]
         same(ours, theirs)
