@@ -224,7 +224,7 @@ def values(**sections: dict[str, object]) -> dict[str, object]:
     [
         (values(model={"readout": "deep"}), "'model.readout' must be pointer for the task questions, not 'deep'"),
         ({"task": {"name": "euler"}, "model": {"readout": "pointer"}}, "must be deep for the task euler"),
-        ({"task": {"name": "euler"}, "model": {"answer": "mean"}}, "'model.answer' is for tasks that mark an answer"),
+        ({"task": {"name": "euler"}, "model": {"answer": "mean"}}, "'model.answer' is for tasks with an answer"),
         (values(model={"readout": "pointer", "answer": "meen"}), "unknown answer 'meen' (did you mean 'mean'?)"),
         (values(loss={"label_smoothing": 0.1}), "'loss.label_smoothing' must be 0 where words are copied"),
     ],
@@ -254,3 +254,14 @@ def test_a_place_that_is_not_looked_at_gives_finite_gradients() -> None:
     (reading.copied[0, 1] + reading.log_probs[0, SHORT]).backward()
     assert bool(alignment.grad.isfinite().all())
     assert END == 1
+
+
+def test_a_marked_answer_moves_the_annotations_of_its_surroundings_too() -> None:
+    built = pointer("baseline", None)
+    built.encoder.mark = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+    texts = [example("Zorro saw Batman and the king", answer, None) for answer in ((0, 1), (2, 3))]
+    here, there = (built.begin(collate_documents([text]))[0].annotations for text in texts)
+    assert (here != there).any(-1).all()
+    built.encoder.mark = None
+    here, there = (built.begin(collate_documents([text]))[0].annotations for text in texts)
+    assert torch.equal(here, there)

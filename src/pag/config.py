@@ -33,6 +33,10 @@ class ModelSettings(Settings):
     answer: str | None = Field(
         None, description="how a marked answer becomes a vector: mean (of its annotations) or encoder (its own)"
     )
+    mark_answer: bool = Field(False, description="the encoder is told which words are the answer's")
+    vectors: str | None = Field(
+        None, description="a file of word vectors that the embeddings start from: a word and its numbers on each line"
+    )
     readout_size: int | None = Field(None, ge=1, description="units of the deep output; default: the embedding's")
     layer_norm: bool = Field(False, description="layer normalisation in decoder and planner")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the output layer")
@@ -228,8 +232,9 @@ def _check_pointing(recipe: Recipe, problems: dict[str, str]) -> None:
             f"'model.readout' must be {' or '.join(right)} for the task {recipe.task.name}, "
             f"not {recipe.model.readout!r}"
         )
-    if recipe.model.answer and not points:
-        problems["model.answer"] = f"'model.answer' is for tasks that mark an answer, which {recipe.task.name} does not"
+    for key in ("answer", "mark_answer"):
+        if getattr(recipe.model, key) and not points:
+            problems[f"model.{key}"] = f"'model.{key}' is for tasks with an answer, which {recipe.task.name} has not"
     if recipe.loss.label_smoothing and points:
         problems["loss.label_smoothing"] = "'loss.label_smoothing' must be 0 where words are copied"
 

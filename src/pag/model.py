@@ -42,8 +42,9 @@ class Seq2Seq(nn.Module):
         super().__init__()
         model, annotations = recipe.model, 2 * recipe.model.encoder
         self.encoder = Encoder(
-            source_vocabulary, model.embedding, model.encoder, model.embedding_dropout, model.annotation_dropout
-        )
+            source_vocabulary, model.embedding, model.encoder, model.embedding_dropout, model.annotation_dropout,
+            model.mark_answer,
+        )  # fmt: skip
         self.embedding = nn.Embedding(target_vocabulary, model.embedding)
         self.dropout = nn.Dropout(model.embedding_dropout)
         attention = find(ATTENTIONS, recipe.attention.name, "attention")(
@@ -92,7 +93,8 @@ class Seq2Seq(nn.Module):
         return reading.log_probs, replace(glimpse, copying=reading.copying), state
 
     def memory(self, batch: Batch) -> Memory:
-        annotations = self.encoder(batch.source, batch.source_lengths)
+        marked = None if batch.pointing is None else batch.pointing.answer
+        annotations = self.encoder(batch.source, batch.source_lengths, marked)
         answer = None if self.answer is None else self.answer(self.encoder, annotations, batch)
         prepared = self.decoder.attention.prepare(annotations, batch.source_mask)
         return replace(prepared, answer=answer, pointing=batch.pointing)

@@ -21,7 +21,9 @@ from pag.errors import CheckpointError, RunError, nearest
 from pag.model import Seq2Seq
 from pag.ops.unroll import choose
 from pag.registry import TASKS, find
+from pag.tasks.base import Task
 from pag.train import Trainer
+from pag.vectors import fill
 
 # what may differ between a checkpoint's recipe and the one that resumes it: nothing that changes the model's course
 FREE = {f"train.{key}" for key in ("max_updates", "log_every", "validate_every", "save_every", "samples", "keep")} | {
@@ -54,9 +56,11 @@ def train_run(recipe: Recipe, folder: Path, resume: str, machine: Machine, conso
             console = Console(quiet=True)
         task = find(TASKS, recipe.task.name, "task").build(recipe.task)
         model = Seq2Seq(recipe, len(task.source), len(task.target))
+        last = folder / "checkpoints" / "last"
+        if recipe.model.vectors and not last.exists():
+            start_from_vectors(model, task, Path(recipe.model.vectors).expanduser(), console)
         trainer = Trainer(fabric, recipe, task, model, folder, console)
         model.unroll, backend = choose(recipe.train.backend, fabric.device, model.decoder)
-        last = folder / "checkpoints" / "last"
         if last.exists():
             resume_from(trainer, last, resume, recipe)
         _announce(trainer, fabric, backend, console)
@@ -68,6 +72,17 @@ def train_run(recipe: Recipe, folder: Path, resume: str, machine: Machine, conso
             write_atomically(folder / "summary.json", to_json(summary(trainer, reason)))
         fabric.barrier()
         return Outcome(reason, trainer.signal, folder)
+
+
+def start_from_vectors(model: Seq2Seq, task: Task, path: Path, console: Console) -> None:
+    tables = [(model.encoder.embedding, task.source), (model.embedding, task.target)]
+    source, target = fill(tables, path)
+    console.print(
+        f"{path}: vectors for {source:,} of {len(task.source):,} source and {target:,} of {len(task.target):,} target "
+        "symbols",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def launch(recipe: Recipe, machine: Machine) -> Fabric:
