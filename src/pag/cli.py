@@ -43,6 +43,13 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Beam = Annotated[int | None, typer.Option(min=1, help="Beam width; default: the recipe's.")]
 Split = Annotated[str, typer.Option(help="train, valid, test, or a further set of prepared data.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help="Picture file: .png, .svg or .pdf.")]
+Drawn = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run or checkpoint folder, or what `pag generate --save FILE.jsonl` wrote."),
+]
+Page = Annotated[
+    Path | None, typer.Option("--html", help="Instead of a picture, one HTML file to look at step by step.")
+]
 
 
 def main() -> None:
@@ -257,36 +264,45 @@ app.command(epilog="Example: pag serve baseline=runs/baseline pag=runs/pag --por
 
 @plot.command("alignments", epilog="Example: pag plot alignments runs/quickstart --number 2 --out alignments.png")
 def plot_alignments(
-    run: RunFolder,
+    run: Drawn,
     text: Annotated[str | None, typer.Option(help="Input to draw; default: the first of the split.")] = None,
     split: Split = "test",
     number: Annotated[int, typer.Option(min=1, help="Draw this many examples of the split.")] = 1,
     beam: Beam = None,
     out: Picture = None,
+    page: Page = None,
     device: Device = "auto",
 ) -> None:
     """Heat maps of where the model looked, with a mark at each step that re-planned."""
+    results = _drawn(run, text, split, number, beam, device)
+    if page is not None:
+        print(_write_page(results, page, run))
+        return
     from pag import plots
 
-    found = [(result.text, result.outputs[0]) for result in _drawn(run, text, split, number, beam, device)]
-    print(plots.alignments(found, out or Path(run) / "alignments.png"))
+    found = [(result.text, result.outputs[0]) for result in results]
+    print(plots.alignments(found, out or _beside(run, "alignments.png")))
 
 
-@plot.command("plan", epilog="Example: pag plot plan runs/quickstart --out plan.png")
+@plot.command("plan", epilog="Example: pag plot plan runs/quickstart --html plan.html")
 def plot_plan(
-    run: RunFolder,
+    run: Drawn,
     text: Annotated[str | None, typer.Option(help="Input to draw; default: the first of the split.")] = None,
     split: Split = "test",
     steps: Annotated[int, typer.Option(min=1, help="At most this many steps.")] = 16,
     beam: Beam = None,
     out: Picture = None,
+    page: Page = None,
     device: Device = "auto",
 ) -> None:
     """The plan as a film strip: what the model means to look at, step by step, and where it re-planned."""
+    [result] = _drawn(run, text, split, 1, beam, device)
+    if page is not None:
+        print(_write_page([result], page, run))
+        return
     from pag import plots
 
-    [result] = _drawn(run, text, split, 1, beam, device)
-    print(plots.plan(result.outputs[0], out or Path(run) / "plan.png", result.text, steps))
+    print(plots.plan(result.outputs[0], out or _beside(run, "plan.png"), result.text, steps))
 
 
 @plot.command("curves", epilog="Example: pag plot curves runs/baseline runs/pag --metric exact --out curves.png")
@@ -315,15 +331,31 @@ def plot_mechanism(out: Picture = None) -> None:
 
 
 def _drawn(run: str, text: str | None, split: str, number: int, beam: int | None, device: str) -> Any:
-    """Results with alignments for a given input or for the first of a split."""
-    import pag
+    """Results with alignments: stored ones, or those of a given input or of the first of a split."""
+    if run.endswith(".jsonl"):
+        from pag.textio import read_records
 
-    model = pag.load(run, device)
-    inputs = [text] if text is not None else list(model.task.inputs(split)[:number])
-    results = model.generate(inputs, beam=beam, alignments=True)
-    if not all(result.outputs for result in results):
+        results = read_records(Path(run))[:number]
+    else:
+        import pag
+
+        model = pag.load(run, device)
+        inputs = [text] if text is not None else list(model.task.inputs(split)[:number])
+        results = model.generate(inputs, beam=beam, alignments=True)
+    if not results or not all(result.outputs for result in results):
         raise PagError("nothing to draw: the input is empty")
     return results
+
+
+def _beside(run: str, name: str) -> Path:
+    """Where a picture goes that is not told where: into the run, or beside the records."""
+    return Path(run).parent / name if run.endswith(".jsonl") else Path(run) / name
+
+
+def _write_page(results: Any, page: Path, run: str) -> Path:
+    from pag.viewer import write_page
+
+    return write_page(results, page, Path(run).resolve().name.removesuffix(".jsonl"))
 
 
 def _progress(title: str) -> Any:

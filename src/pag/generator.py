@@ -64,6 +64,12 @@ class Result:
     def text(self) -> str:
         return self.outputs[0].text if self.outputs else ""
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the alignment and the plan, to look at step by step."""
+        from pag.viewer import frame
+
+        return frame(self)
+
 
 @dataclass(frozen=True)
 class Score:

@@ -66,6 +66,26 @@ def arrays(output: Output) -> dict[str, np.ndarray]:
     return {name: value for name in RECORDS if (value := getattr(output, name)) is not None}
 
 
+def read_records(path: Path) -> list[Result]:
+    """What `pag generate --save` wrote as .jsonl."""
+    results = []
+    for number, line in enumerate(strict_lines(path)):
+        try:
+            told = json.loads(line)
+            outputs = tuple(_read_output(output) for output in told["outputs"])
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{path}, line {number + 1}: not a record of `pag generate --save FILE.jsonl`") from None
+        results.append(Result(outputs, told.get("warning", ""), told.get("error", "")))
+    return results
+
+
+def _read_output(told: dict[str, Any]) -> Output:
+    recorded = {name: np.array(told[name], np.float32) for name in RECORDS if name in told}
+    return Output(
+        told["text"], told["score"], told["log_prob"], tuple(told["source"]), tuple(told["tokens"]), **recorded
+    )
+
+
 class RecordWriter:
     """Alignments, plans, switches and commitments of every output, as `.jsonl`, `.npz` or `.pharaoh`."""
 

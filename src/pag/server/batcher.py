@@ -124,9 +124,9 @@ class Batcher:
             found = self._search(wanted) if wanted[0].options else self._score(wanted)
         except Abandoned:
             return {}
-        except Exception as error:
+        except Exception:
             logger.exception("a batch of %s failed", self.name)
-            found = [error] * len(wanted)
+            found = [Refusal(500, "internal", "the server failed; its log says why")] * len(wanted)
         return dict(zip(wanted, found, strict=True))
 
     def _search(self, jobs: Sequence[Job]) -> Sequence[Any]:

@@ -38,7 +38,7 @@ class App {
   }
 
   async fillPane(pane, asked, show, signal) {
-    pane.begin(asked, []);
+    pane.begin(asked);
     try {
       await stream({ ...asked.body, model: pane.card.name }, (name, value) => {
         if (name === "source") pane.growing.source = value.source;

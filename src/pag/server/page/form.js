@@ -83,20 +83,20 @@ export class Form {
     this.start = asked.answer_start;
   }
 
-  // What the server is asked, and the line that the views are drawn from.
+  // What the server is asked, and the answer that a document's view marks.
   asked() {
     const include = ["alignment", "plan", "gate", "switch", "commitment"];
     const common = { beam: Number(this.beam.value), n_best: Number(this.nbest.value), include };
     if (this.wants === "document") {
       const [document, answer] = [this.document.value, this.answer.value];
       const isThere = this.start !== undefined && document.startsWith(answer, this.start);
-      return { body: { ...common, document, answer, ...(isThere ? { answer_start: this.start } : {}) }, line: "", answer };
+      return { body: { ...common, document, answer, ...(isThere ? { answer_start: this.start } : {}) }, answer };
     }
     const text = this.text.value.trim();
     const graph = this.card.task === "euler" && !text.includes("connected-to") ? parseGraph(text) : null;
-    if (!graph?.second) return { body: { ...common, text }, line: text };
+    if (!graph?.second) return { body: { ...common, text } };
     const numbered = { edges: graph.edges.map((pair) => pair.map(Number)), first: Number(graph.first), second: Number(graph.second) };
-    return { body: { ...common, graph: numbered }, line: text };
+    return { body: { ...common, graph: numbered } };
   }
 
   view() {

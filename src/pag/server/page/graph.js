@@ -81,8 +81,10 @@ export class GraphView {
     this.node = el("section", { class: "card", "aria-label": "The graph" }, el("h3", {}, "The graph"), this.drawing, this.words);
   }
 
-  set(text) {
-    this.graph = parseGraph(text);
+  // Any source that tells a graph and asks for a circuit is drawn.
+  set(source) {
+    this.graph = parseGraph(source.slice(0, -1).join(" "));
+    this.graph = this.graph?.second ? this.graph : null;
     this.node.hidden = !this.graph;
     if (this.graph) this.form = layout(this.graph);
   }

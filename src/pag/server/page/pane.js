@@ -46,7 +46,7 @@ export class Pane {
     this.save.hidden = true;
   }
 
-  begin(asked, source) {
+  begin(asked, source = []) {
     Object.assign(this, { asked, answer: null, chosen: 0, step: 0 });
     this.film.pause();
     this.growing = { text: "", tokens: [], source, alignment: [], switch: [] };
@@ -69,7 +69,7 @@ export class Pane {
       this.alignment.set(shown);
       this.alignment.show(output.tokens.length - 1);
     }
-    this.graph.set(this.card.task === "euler" ? this.asked.line : "");
+    this.graph.set(output.source);
     this.graph.show(shown, output.tokens.length - 1);
   }
 
@@ -105,7 +105,7 @@ export class Pane {
     this.film.set(output, 0);
     this.alignment.node.hidden = this.plan.node.hidden = !output.alignment;
     if (output.alignment) this.alignment.set(output);
-    this.graph.set(this.card.task === "euler" ? this.asked.line : "");
+    this.graph.set(output.source);
     this.source.node.hidden = Boolean(this.graph.graph) || !output.alignment;
     if (!this.source.node.hidden) this.source.set(output, this.asked.answer);
     this.step = Math.min(step ?? 0, output.tokens.length - 1);
