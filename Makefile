@@ -4,11 +4,12 @@ VENV = .venv
 BIN = $(VENV)/bin
 RUN = runs/quickstart
 
-.PHONY: help venv demo test lint docs clean
+.PHONY: help venv demo serve test lint browser docs clean
 
 help:
 	@echo "make demo   train a small planning model, score it, draw its alignments and its plan"
 	@echo "make test   lint, type-check and test"
+	@echo "make serve  the demo's model in the browser: watch it plan"
 	@echo "make venv   only build $(VENV)"
 	@echo "make docs   regenerate docs/cli.md and the figures"
 	@echo "make clean  remove $(VENV), caches and the demo's run"
@@ -29,12 +30,26 @@ demo: venv
 	$(BIN)/pag plot alignments $(RUN) --number 2 --out $(RUN)/alignments.png
 	$(BIN)/pag plot plan $(RUN) --out $(RUN)/plan.png
 
+serve: venv
+	@test -d $(RUN) || $(BIN)/pag train quickstart --out $(RUN)
+	$(BIN)/pag serve $(RUN)
+
 lint: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-test: lint
+# The tests of the page drive the system's Chromium; without one they are skipped, and say so.
+browser:
+	@for name in chromium chromium-browser google-chrome-stable google-chrome chrome; do \
+	  if command -v $$name > /dev/null; then exit 0; fi; done; \
+	if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "installing Chromium for the browser tests (apt-get install chromium)"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium > /dev/null; \
+	fi || true; \
+	command -v chromium > /dev/null || echo "no browser found and none installed: its tests are skipped; install Chromium to run them"
+
+test: lint browser
 	$(BIN)/pytest --numprocesses 2
 
 docs: venv

@@ -20,7 +20,7 @@ from pag.tasks.euler import EulerTask
 from tiny import tiny
 
 
-def generator(attention: str, seed: int = 5) -> Generator:
+def generator(attention: str, seed: int = 26) -> Generator:
     """Random weights, large enough that outputs differ and switches turn off."""
     recipe = tiny(attention={"name": attention})
     task = EulerTask.build(recipe.task)
@@ -58,3 +58,33 @@ def serving(generators: dict[str, Generator], limits: Limits | None = None, **mo
     finally:
         server.should_exit = True
         thread.join()
+
+
+class Gate:
+    """A model whose every step waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.generator = generator("pag")
+        self.reached, self.steps, self.permits = threading.Event(), 0, threading.Semaphore(0)
+        step = self.generator.model.step
+
+        def wait(*given: Any, **more: Any) -> Any:
+            self.steps += 1
+            self.reached.set()
+            assert self.permits.acquire(timeout=60)
+            return step(*given, **more)
+
+        self.generator.model.step = wait  # type: ignore[method-assign]
+
+    def let(self, steps: int) -> None:
+        self.permits.release(steps)
+
+
+@contextmanager
+def gated(limits: Limits) -> Iterator[tuple[Serving, Gate]]:
+    gate = Gate()
+    with serving({"pag": gate.generator}, limits) as server:
+        try:
+            yield server, gate
+        finally:
+            gate.let(1000)

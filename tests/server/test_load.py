@@ -7,48 +7,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from serving import Serving, generator, serving
+from serving import Serving, gated, generator, serving
 
 import pag
 from pag.errors import PagError
 from pag.generator import Generator
 from pag.server.command import serve
 from pag.server.limits import Limits
-
-
-class Gate:
-    """A model whose every step waits until it is let through."""
-
-    def __init__(self) -> None:
-        self.generator = generator("pag")
-        self.reached, self.open, self.steps = threading.Event(), threading.Event(), 0
-        step = self.generator.model.step
-
-        def wait(*given: Any, **more: Any) -> Any:
-            self.steps += 1
-            self.reached.set()
-            assert self.open.wait(60)
-            return step(*given, **more)
-
-        self.generator.model.step = wait  # type: ignore[method-assign]
-
-
-@contextmanager
-def gated(limits: Limits) -> Iterator[tuple[Serving, Gate]]:
-    gate = Gate()
-    with serving({"pag": gate.generator}, limits) as server:
-        try:
-            yield server, gate
-        finally:
-            gate.open.set()
 
 
 def post(server: Serving, **body: Any) -> httpx.Response:
@@ -78,7 +49,7 @@ def test_a_full_queue_answers_429_and_says_when_to_come_back() -> None:
             assert refused.status_code == 429
             assert refused.json()["error"]["code"] == "busy"
             assert 1 <= int(refused.headers["Retry-After"]) <= 60
-        gate.open.set()
+        gate.let(1000)
         answers = [job.result() for job in (first, *queued)]
         assert [answer.status_code for answer in answers] == [200] * 4
         assert len({answer.json()["text"] for answer in answers}) == 1
@@ -95,7 +66,7 @@ def test_a_request_that_takes_too_long_is_told_so_and_the_search_stops() -> None
         streamed = post(server, text=server.inputs()[0], stream=True)
         assert streamed.text.strip().split("\n\n")[-1].startswith('event: error\ndata: {"error":{"code":"timeout"')
         assert gate.steps == 1
-        gate.open.set()
+        gate.let(1000)
         until(lambda: waiting(server) == 0)
         assert post(server, text=server.inputs()[0]).status_code == 200
 
@@ -108,7 +79,7 @@ def test_a_reader_that_leaves_in_mid_stream_stops_its_search() -> None:
             assert next(lines) == "event: source"
             assert gate.reached.wait(60)
         time.sleep(0.3)  # the server hears of the closed connection
-        gate.open.set()
+        gate.let(1000)
         assert post(server, text=server.inputs()[0], max_length=2).status_code == 200
         assert gate.steps < 12
 
@@ -163,7 +134,7 @@ def test_a_batch_has_one_kind_of_search_and_a_bounded_width(monkeypatch: pytest.
         assert gate.reached.wait(60)
         jobs = [pool.submit(post, server, text=text, beam=beam) for beam in [1] * 7 + [2] * 5]
         until(lambda: waiting(server) == 12)
-        gate.open.set()
+        gate.let(1000)
         assert [job.result().status_code for job in (first, *jobs)] == [200] * 13
         assert sorted(batches) == [(1, 1), (1, 1), (1, 6), (2, 2), (2, 3)]
 
