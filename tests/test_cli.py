@@ -176,7 +176,7 @@ def test_score_prints_one_log_probability_per_line(run: Path, tmp_path: Path) ->
 
 def test_evaluate_prints_every_score(run: Path) -> None:
     found = json.loads(call("evaluate", run, "--json", "--beam", "2", "--limit", "5").stdout)
-    assert {"exact", "valid", "sorted", "token", "loss", "perplexity", "replan_rate"} <= found.keys()
+    assert {"exact", "valid", "sorted", "token", "loss", "perplexity", "replan_rate", "entropy", "jump"} <= found.keys()
     assert found["examples"] == 5
     assert "unknown split 'tset' (did you mean 'test'" in refused("evaluate", run, "--split", "tset")
 

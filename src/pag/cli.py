@@ -10,6 +10,8 @@ import typer
 from pag.bench.command import bench
 from pag.errors import PagError
 from pag.prepare.cli import FETCH_EXAMPLE, QUESTIONS_EXAMPLE, TRANSLATION_EXAMPLE, fetch, questions, translation
+from pag.reproduce.command import EXAMPLE as REPRODUCE_EXAMPLE
+from pag.reproduce.command import reproduce
 from pag.server.cli import serve
 
 app = typer.Typer(
@@ -143,8 +145,16 @@ def evaluate(
     if as_json:
         print(json.dumps(found))
         return
-    shares = (*(model.task.metrics if model.task.shares else ()), "replan_rate", "copy_rate")
+    shares = (
+        *(model.task.metrics if model.task.shares else ()),
+        "replan_rate",
+        "copy_rate",
+        "last_token",
+        "last_token_in_word",
+    )
     for name, value in found.items():
+        if isinstance(value, list):
+            continue
         shown = f"{value:.2%}" if name in shares else f"{value:.4g}" if isinstance(value, float) else value
         print(f"{name:22}{shown}")
 
@@ -259,6 +269,7 @@ def average(
 
 
 app.command(epilog="Example: pag bench --preset smoke --out runs/bench")(bench)
+app.command(epilog=REPRODUCE_EXAMPLE)(reproduce)
 app.command(epilog="Example: pag serve baseline=runs/baseline pag=runs/pag --port 8000")(serve)
 
 

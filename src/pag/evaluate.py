@@ -1,14 +1,40 @@
 """Scores of a trained model on one split of its task's data."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pag.errors import DataError, nearest
-from pag.generator import Generator
+from pag.generator import Generator, Output, Result
+from pag.text.alignment_stats import AlignmentStats, alignment_stats
 from pag.validate import summary
+
+LOOKS = ("entropy", "monotonicity", "jump", "last_token", "last_token_in_word")
+
+
+@dataclass
+class Outputs:
+    """What is kept of outputs as they come."""
+
+    texts: list[str] = field(default_factory=list)
+    switches: list[np.ndarray] = field(default_factory=list)
+    copies: list[np.ndarray] = field(default_factory=list)
+
+    def passing(self, results: Iterable[Result], tick: Callable[[int], None]) -> Iterator[Output]:
+        for result in results:
+            self.texts.append(result.text)
+            self.switches += [output.switch for output in result.outputs if output.switch is not None]
+            self.copies += [output.copy_share[:-1] for output in result.outputs if output.copy_share is not None]
+            tick(len(self.texts))
+            yield from result.outputs
+
+    def rates(self) -> dict[str, float]:
+        both = {"copy_rate": self.copies, "replan_rate": self.switches}
+        return {name: float(np.concatenate(values).mean()) for name, values in both.items() if values}
 
 
 def evaluate(
@@ -18,37 +44,41 @@ def evaluate(
     limit: int | None = None,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Task metrics, loss and re-plan rate; `tick(done, total)` is called as outputs come."""
+    """Task metrics, loss, and how it looked and re-planned; `tick(done, total)` is called as outputs come."""
     if split not in generator.task.splits:
         raise DataError(f"unknown split '{split}'{nearest(split, generator.task.splits)}")
     inputs = generator.task.inputs(split)[:limit]
     references = generator.task.references(split)[:limit]
     options = generator.options(beam=beam, record=True)
-    started = time.monotonic()
-    texts, switches, copies = [], [], []
-    for result in generator.stream(inputs, options):
-        texts.append(result.text)
-        switches += [output.switch for output in result.outputs if output.switch is not None]
-        copies += [output.copy_share[:-1] for output in result.outputs if output.copy_share is not None]
-        tick(len(texts), len(inputs))
+    outputs, started = Outputs(), time.monotonic()
+    results = generator.stream(inputs, options)
+    stats = alignment_stats(outputs.passing(results, lambda done: tick(done, len(inputs))))
     seconds = time.monotonic() - started
     scores = generator.score(inputs, references)
     nll = {"marginal": -sum(score.log_prob for score in scores)}
     if scores and scores[0].paper_log_prob is not None:
         nll["paper"] = -sum(score.paper_log_prob or 0.0 for score in scores)
     tokens = sum(len(score.log_probs) for score in scores)
-    found = {
+    return {
         "split": split,
         "examples": len(inputs),
         "beam": options.beam,
-        **generator.task.score(texts, inputs, references),
+        **generator.task.score(outputs.texts, inputs, references),
         **summary(nll, len(inputs), tokens, generator.recipe.loss.likelihood),
+        **outputs.rates(),
+        **_looks(stats),
+        "sentences_per_second": len(inputs) / seconds,
+        **_named(generator.task.signatures),
     }
-    if copies:
-        found["copy_rate"] = float(np.concatenate(copies).mean())
-    if switches:
-        found["replan_rate"] = float(np.concatenate(switches).mean())
-    return {**found, "sentences_per_second": len(inputs) / seconds, **_named(generator.task.signatures)}
+
+
+def _looks(stats: AlignmentStats) -> dict[str, Any]:
+    """How it looked at the source, without what the outputs do not show."""
+    values = {name: getattr(stats, name) for name in LOOKS}
+    found: dict[str, Any] = {name: value for name, value in values.items() if math.isfinite(value)}
+    if stats.replans_by_place:
+        found["replans_by_place"] = [rate if math.isfinite(rate) else None for rate in stats.replans_by_place]
+    return found
 
 
 def _named(signatures: dict[str, str]) -> dict[str, str]:

@@ -44,6 +44,12 @@ def test_where_in_a_word_it_re_plans() -> None:
     assert all(math.isnan(rate) for rate in found.replans_by_place[3:])
 
 
+def test_what_is_not_made_of_words_has_no_places_in_words() -> None:
+    nodes = Output("1 4 2", 0.0, 0.0, SOURCE, ("1", "4", "2", "<end>"), np.eye(4, dtype=np.float32), switch=np.ones(4))
+    found = alignment_stats([nodes])
+    assert math.isnan(found.last_token_in_word) and found.replans_by_place == () and found.replan_rate == 1.0
+
+
 def test_places_in_words() -> None:
     assert places([*"ab  c"]).tolist() == [1, 2, 0, 0, 1]
 

@@ -57,6 +57,7 @@ def alignment_stats(outputs: Iterable[Output]) -> AlignmentStats:
     last = np.concatenate([one.last for one in found])
     switches = [one.switch for one in found if one.switch is not None]
     switch = np.concatenate(switches) if switches else None
+    words = (place == 0).any()  # outputs without a blank are not characters of words
     return AlignmentStats(
         outputs=len(found),
         steps=len(place),
@@ -64,9 +65,9 @@ def alignment_stats(outputs: Iterable[Output]) -> AlignmentStats:
         monotonicity=_mean([one.forward for one in found]),
         jump=_mean([one.jump for one in found]),
         last_token=float(last.mean()),
-        last_token_in_word=float(last[place > 1].mean()) if (place > 1).any() else float("nan"),
+        last_token_in_word=float(last[place > 1].mean()) if words and (place > 1).any() else float("nan"),
         replan_rate=None if switch is None else float(switch.mean()),
-        replans_by_place=() if switch is None else _by_place(switch, place),
+        replans_by_place=() if switch is None or not words else _by_place(switch, place),
     )
 
 

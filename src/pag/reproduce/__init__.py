@@ -1,0 +1,1 @@
+"""`pag reproduce`: the paper's tables and our studies, each measured by one command."""

@@ -1,0 +1,234 @@
+"""The paper's claims, one by one: what our results files say of each."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pag.reproduce.results import Results, Run, mean_and_spread
+
+Found = Mapping[str, Results]
+Verdict = tuple[str, str]  # the verdict, and the numbers behind it
+
+
+@dataclass(frozen=True)
+class Claim:
+    said: str
+    where: str  # in the paper
+    tables: tuple[str, ...]  # what measures it
+    judge: Callable[[Found], list[Verdict]]
+
+
+def claims(found: Found) -> str:
+    """The section of the results page."""
+    lines = ["| the paper says | where | verdict | our numbers |", "|---|---|---|---|"]
+    for claim in CLAIMS:
+        commands = ", ".join(f"`pag reproduce {table}`" for table in claim.tables)
+        for verdict, numbers in claim.judge(found) or [("not yet measured", commands)]:
+            lines.append(f"| {claim.said} | {claim.where} | {verdict} | {numbers} |")
+    rule = "A difference holds if it is over twice its standard error between runs; with single runs it is only told."
+    return "\n".join(["## The paper's claims, one by one", "", *lines, "", rule, ""])
+
+
+def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tuple[str, str]) -> Verdict:
+    """Is the first side better (larger), by more than the runs differ among themselves?"""
+    numbers = "; ".join(
+        f"{name} {form.format(statistics.fmean(values))} ({len(values)} run{'s' * (len(values) > 1)})"
+        for name, values in zip(names, (better, worse), strict=True)
+    )
+    difference = statistics.fmean(better) - statistics.fmean(worse)
+    spreads = [mean_and_spread(values)[1] for values in (better, worse)]
+    if None in spreads:
+        return (
+            f"single runs, {'in favour' if difference > 0 else 'no difference' if not difference else 'against'}",
+            numbers,
+        )
+    error = sum((s or 0.0) ** 2 / len(v) for s, v in zip(spreads, (better, worse), strict=True)) ** 0.5
+    if abs(difference) <= 2 * error:
+        return "no difference that the runs show", numbers
+    return "holds" if difference > 0 else "the opposite holds", numbers
+
+
+def over(
+    table: str, evaluation: str, metric: str, better: str, worse: str, form: str, sign: int = 1
+) -> Callable[[Found], list[Verdict]]:
+    """Compare a score of two cells; `sign` is −1 where less is better."""
+
+    def judged(found: Found) -> list[Verdict]:
+        first, second = (found[table].scores(cell, evaluation, metric) for cell in (better, worse))
+        if not first or not second:
+            return []
+        verdict, _ = judge([sign * x for x in first], [sign * x for x in second], form, (better, worse))
+        return [(verdict, f"{table}: {judge(first, second, form, (better, worse))[1]}")]
+
+    return judged
+
+
+def several(*judges: Callable[[Found], list[Verdict]]) -> Callable[[Found], list[Verdict]]:
+    return lambda found: [verdict for each in judges for verdict in each(found)]
+
+
+def faster(table: str, better: str, worse: str) -> Callable[[Found], list[Verdict]]:
+    """Updates until the validation loss is as low as the best of the other side's, on average."""
+
+    def judged(found: Found) -> list[Verdict]:
+        first, second = found[table].runs(better), found[table].runs(worse)
+        if not first or not second:
+            return []
+        goal = statistics.fmean(min(point["loss"] for point in run["curve"]) for run in second)
+        sooner, later = ([-x for x in (reached(run, goal) for run in runs) if x] for runs in (first, second))
+        if not sooner or not later:
+            return [("does not hold" if not sooner else "holds", f"{table}: loss {goal:.3g} reached by one side only")]
+        verdict, _ = judge(sooner, later, "{:,.0f}", (better, worse))
+        told = "; ".join(
+            f"{name} {-statistics.fmean(values):,.0f}" for name, values in ((better, sooner), (worse, later))
+        )
+        return [(verdict, f"{table}: updates to a validation loss of {goal:.3g}: {told}")]
+
+    return judged
+
+
+def reached(run: Run, goal: float) -> int | None:
+    return next((point["update"] for point in run["curve"] if point["loss"] <= goal), None)
+
+
+def cheaper(table: str, better: str, worse: str) -> Callable[[Found], list[Verdict]]:
+    """Updates a second in training. Runs that shared a device are compared with runs that shared it as well."""
+
+    def judged(found: Found) -> list[Verdict]:
+        first, second = ([run["updates_per_second"] for run in found[table].runs(cell)] for cell in (better, worse))
+        if not first or not second:
+            return []
+        verdict, numbers = judge(first, second, "{:.1f}", (better, worse))
+        return [(verdict, f"{table}, updates a second: {numbers}")]
+
+    return judged
+
+
+def committed(found: Found) -> list[Verdict]:
+    """Of the study: the lowest re-plan rate at which a planner is not worse than the baseline, by task and model."""
+    verdicts = []
+    for task, metric in (("euler", "exact"), ("multi30k-de", "sacrebleu")):
+        plain = found["planning"].scores(f"{task}, baseline", "test", metric)
+        for model in ("pag", "rpag"):
+            good = []
+            for cell in (name for name in found["planning"].cells if name.startswith(f"{task}, {model}")):
+                scores, rates = (found["planning"].scores(cell, "test", key) for key in (metric, "replan_rate"))
+                if (
+                    plain
+                    and scores
+                    and not judge(scores, plain, "{}", ("", ""))[0].endswith(("opposite holds", "against"))
+                ):
+                    good.append(statistics.fmean(rates))
+            if good:
+                verdict = "holds" if min(good) <= 0.5 else "not at a rate of 0.5"
+                verdicts.append(
+                    (verdict, f"{task}, {model}: as good as the baseline down to a rate of {min(good):.2f}")
+                )
+    return verdicts
+
+
+M30K, NEWS = ("multi30k", "test_2016_flickr"), ("europarl", "newstest2013")
+CLAIMS = (
+    Claim(
+        "PAG solves Eulerian circuits of 7 nodes, the baseline does not quite (100 % against 90.4 %)",
+        "4.1",
+        ("euler",),
+        over("euler", "test", "exact", "pag", "baseline", "{:.1%}"),
+    ),
+    Claim(
+        "where the task is hard, planning helps",
+        "4.1",
+        ("euler-hard",),
+        several(
+            *(
+                over("euler-hard", "test", "exact", f"{case}, pag", f"{case}, baseline", "{:.1%}")
+                for case in ("20 nodes, 1000 graphs", "30 nodes, 1000 graphs", "7 nodes, weights at 0.01")
+            )
+        ),
+    ),
+    Claim(
+        "planning improves question generation (65.45 nats a question against 66.25)",
+        "4.2",
+        ("questions",),
+        over("questions", "test", "loss", "pag", "baseline", "{:.2f}", -1),
+    ),
+    Claim(
+        "planning improves translation",
+        "4.3, table 1",
+        ("multi30k", "europarl"),
+        several(
+            over(*M30K, "sacrebleu", "en-de, pag", "en-de, baseline", "{:.2f}"),
+            over(*M30K, "sacrebleu", "en-cs, pag", "en-cs, baseline", "{:.2f}"),
+            over(*M30K, "sacrebleu", "en-de, rpag", "en-de, baseline", "{:.2f}"),
+            over(*NEWS, "bleu", "pag", "baseline", "{:.2f}"),
+            over(*NEWS, "bleu", "rpag", "baseline", "{:.2f}"),
+        ),
+    ),
+    Claim(
+        "PAG converges faster",
+        "figures 3 and 4",
+        ("questions", "multi30k", "europarl"),
+        several(
+            faster("questions", "pag", "baseline"),
+            faster("multi30k", "en-de, pag", "en-de, baseline"),
+            faster("europarl", "pag", "baseline"),
+        ),
+    ),
+    Claim(
+        "it does so with fewer parameters (about 4 million)",
+        "4.3",
+        ("wmt15-de",),
+        over("wmt15-de", "newstest2015", "bleu", "pag, layer norm", "baseline, layer norm", "{:.2f}"),
+    ),
+    Claim(
+        "alignments are smoother (mean jump between steps, in source positions)",
+        "figure 2",
+        ("multi30k",),
+        several(
+            over(*M30K, "jump", "en-de, pag", "en-de, baseline", "{:.2f}", -1),
+            over(*M30K, "jump", "en-de, rpag", "en-de, baseline", "{:.2f}", -1),
+        ),
+    ),
+    Claim(
+        "the baseline looks at the last, empty token inside words, PAG less",
+        "figure 2",
+        ("multi30k",),
+        several(
+            over(*M30K, "last_token_in_word", "en-de, pag", "en-de, baseline", "{:.1%}", -1),
+            over(*M30K, "last_token_in_word", "en-de, rpag", "en-de, baseline", "{:.1%}", -1),
+        ),
+    ),
+    Claim(
+        "rPAG is cheaper than PAG",
+        "3.2.1, 4",
+        ("multi30k",),
+        several(
+            cheaper("multi30k", "en-de, rpag", "en-de, pag"),
+            over(*M30K, "sentences_per_second", "en-de, rpag", "en-de, pag", "{:.0f} sentences/s"),
+        ),
+    ),
+    Claim(
+        "layer normalisation improves PAG",
+        "4.3, table 1",
+        ("multi30k",),
+        several(
+            over(*M30K, "sacrebleu", "en-de, pag", "en-de, pag, no layer norm", "{:.2f}"),
+            over(*M30K, "sacrebleu", "en-de, rpag", "en-de, rpag, no layer norm", "{:.2f}"),
+        ),
+    ),
+    Claim(
+        "straight-through Gumbel-softmax trains the commitment better than REINFORCE",
+        "footnote of 3.2",
+        ("estimators",),
+        several(
+            over("estimators", "test", "exact", "pag, gumbel", "pag, reinforce", "{:.1%}"),
+            over("estimators", "test", "exact", "rpag, gumbel", "rpag, reinforce", "{:.1%}"),
+        ),
+    ),
+    Claim(
+        "a model can commit: as good as the baseline at half the looks or fewer (our question, not the paper's)",
+        "—",
+        ("planning",),
+        committed,
+    ),
+)

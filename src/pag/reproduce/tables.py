@@ -1,0 +1,119 @@
+"""What a table is: recipes, seeds and test sets, beside the paper's numbers. Declared in tables/*.toml."""
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from pag.config import Settings
+from pag.errors import RecipeError, nearest
+
+FOLDER = Path(str(resources.files("pag") / "reproduce" / "tables"))
+
+
+class Evaluation(Settings):
+    """One `pag evaluate` of every run."""
+
+    name: str = "test"
+    split: str = "test"
+    beam: int | None = Field(None, ge=1)
+    limit: int | None = Field(None, ge=1)
+
+
+class Data(Settings):
+    """A prepared folder that runs need."""
+
+    make: str = Field(description="the command that makes it, in data/NAME")
+
+
+class Cells(Settings):
+    """Rows of the table: one, or one for each combination of `over`, whose values fill the {…} of the rest."""
+
+    name: str
+    recipe: str
+    set: list[str] = []
+    over: dict[str, list[Any]] = {}
+    data: str | None = None
+    paper: dict[str, float] = {}  # evaluation → what the paper reports
+    metric: str | None = None  # default: the table's
+    percent: bool | None = None
+
+
+class Table(Settings):
+    title: str
+    about: str
+    metric: str
+    label: str
+    percent: bool = False
+    seeds: int = Field(1, ge=1)
+    set: list[str] = []
+    curves: list[str] = ["loss"]  # validation metrics that are drawn
+    against: str | None = None  # draw the metric against this score of each run
+    readme: bool = False
+    updates_per_second: float | None = Field(None, gt=0)  # of one run among several on one GPU, for estimates
+    evaluate: list[Evaluation] = [Evaluation()]
+    data: dict[str, Data] = {}
+    cells: list[Cells]
+
+    def expanded(self) -> "dict[str, Cell]":
+        """Every row by its name."""
+        found: dict[str, Cell] = {}
+        for cell in (cell for cells in self.cells for cell in expand(cells, self)):
+            assert cell.name not in found, f"two cells are called {cell.name}"
+            found[cell.name] = cell
+        return found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row: a recipe with its settings."""
+
+    name: str
+    recipe: str
+    settings: tuple[str, ...]
+    over: dict[str, Any]
+    data: str | None
+    paper: dict[str, float]
+    metric: str
+    percent: bool
+
+    @property
+    def slug(self) -> str:
+        """The name as a folder."""
+        return re.sub(r"[^\w.=-]+", "-", self.name.lower()).strip("-")
+
+
+def expand(cells: Cells, table: Table) -> Iterator[Cell]:
+    for values in itertools.product(*cells.over.values()):
+        over = dict(zip(cells.over, values, strict=True))
+        yield Cell(
+            cells.name.format(**over),
+            cells.recipe.format(**over),
+            tuple(text.format(**over) for text in cells.set),
+            over,
+            None if cells.data is None else cells.data.format(**over),
+            cells.paper,
+            cells.metric or table.metric,
+            table.percent if cells.percent is None else cells.percent,
+        )
+
+
+def table_names() -> list[str]:
+    return sorted(file.stem for file in FOLDER.glob("*.toml"))
+
+
+def read_table(name: str) -> Table:
+    """A table by name, or by path of a TOML file."""
+    file = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    if not file.is_file():
+        raise RecipeError(f"unknown table '{name}'{nearest(name, table_names())}")
+    try:
+        return Table.model_validate(tomllib.loads(file.read_text("utf-8")))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise RecipeError(f"{file}: not a table: {' '.join(str(error).split())}") from None

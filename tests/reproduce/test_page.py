@@ -1,0 +1,91 @@
+"""The results page says what the results files say, worked out by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pag.reproduce.claims import CLAIMS, claims, judge
+from pag.reproduce.page import mean, page, readme, section
+from pag.reproduce.pictures import draw
+from pag.reproduce.results import Results, add_run
+from pag.reproduce.tables import read_table, table_names
+
+
+def run(seed: int, finished: int = 600, recipe: str = "euler/pag", **scores: float) -> dict[str, Any]:
+    summary = {"parameters": 12345, "device": "a GPU", "torch": "2.11", "update": 1000}
+    curve = [{"update": 200, "loss": 2.0}, {"update": 400, "loss": 1.0 - seed / 10, "exact": 0.5}]
+    return {
+        "seed": seed, "scores": {"test": scores}, "summary": summary, "commit": "abc", "curve": curve, "recipe": recipe,
+        "seconds": {"train": 500, "other": 100}, "finished": finished, "updates_per_second": 3.0,
+    }  # fmt: skip
+
+
+def test_means_and_spreads_as_they_are_shown() -> None:
+    assert mean([0.98, 1.0], True) == "99.0 ± 1.4 %"
+    assert mean([35.125], False) == "35.12" and mean([], False) == "—"
+
+
+def test_a_table_beside_the_paper_s_numbers(tmp_path: Path) -> None:
+    cells = {"pag": [run(0, exact=0.98, replan_rate=0.5), run(1, 900, exact=1.0, replan_rate=0.7)]}
+    found = section("euler", read_table("euler"), Results(cells), tmp_path)
+    assert "| model | paper, test | ours, test | re-plan rate | parameters | runs |" in found
+    assert "| baseline | 90.4 % | — | — | — | 0 |" in found
+    assert "| pag | 100.0 % | 99.0 ± 1.4 % | 0.60 ± 0.14 | 12,345 | 2 |" in found
+    assert "on a GPU, torch 2.11, commit abc. All 2 runs together kept one device busy for 15.0 minutes" in found
+    assert "    pag reproduce euler --jobs 2\n" in found
+
+
+def test_a_difference_must_be_larger_than_the_runs_own() -> None:
+    names = ("pag", "baseline")
+    assert judge([0.9, 0.92], [0.5, 0.52], "{:.2f}", names) == ("holds", "pag 0.91 (2 runs); baseline 0.51 (2 runs)")
+    assert judge([0.5, 0.52], [0.9, 0.92], "{:.2f}", names)[0] == "the opposite holds"
+    assert judge([0.5, 0.9], [0.6, 0.7], "{:.2f}", names)[0] == "no difference that the runs show"
+    assert judge([1.0, 1.0], [1.0, 1.0], "{:.2f}", names)[0] == "no difference that the runs show"
+    assert judge([2.0], [1.0], "{:.2f}", names)[0] == "single runs, in favour"
+
+
+@pytest.fixture
+def nothing() -> dict[str, Results]:
+    return {name: Results({}) for name in table_names()}
+
+
+def test_a_claim_without_runs_says_so_and_names_its_command(nothing: dict[str, Results]) -> None:
+    lines = [line for line in claims(nothing).splitlines() if "not yet measured" in line]
+    assert len(lines) == len(CLAIMS) and "`pag reproduce euler`" in lines[0]
+    assert all(set(claim.tables) <= set(table_names()) for claim in CLAIMS)
+
+
+def test_a_claim_is_judged_from_the_runs(nothing: dict[str, Results]) -> None:
+    euler = Results({"pag": [run(s, exact=0.99 + s / 100) for s in (0, 1)], "baseline": [run(0, exact=0.9)] * 2})
+    [line] = [line for line in claims(nothing | {"euler": euler}).splitlines() if "euler: pag" in line]
+    assert "| holds | euler: pag 99.5% (2 runs); baseline 90.0% (2 runs) |" in line
+
+
+def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]) -> None:
+    cells = {
+        "euler, baseline": [run(s, exact=0.9 + s / 50) for s in (0, 1)],
+        "euler, pag, rate 1.0": [run(s, exact=0.9 + s / 50, replan_rate=1.0) for s in (0, 1)],
+        "euler, pag, rate 0.5": [run(s, exact=0.9 + s / 50, replan_rate=0.45) for s in (0, 1)],
+        "euler, pag, rate 0.25": [run(s, exact=0.2 + s / 50, replan_rate=0.2) for s in (0, 1)],
+    }
+    [line] = [line for line in claims(nothing | {"planning": Results(cells)}).splitlines() if "euler, pag" in line]
+    assert "| holds | euler, pag: as good as the baseline down to a rate of 0.45 |" in line
+
+
+def test_the_pages_hold_every_table_measured_or_not(tmp_path: Path) -> None:
+    add_run(tmp_path / "euler.json", "euler", "pag", run(0, exact=0.5))
+    found = page(tmp_path, tmp_path)
+    assert "## Eulerian circuits, 7 nodes" in found and "- Multi30k: `pag reproduce multi30k`" in found
+    assert "| pag | 100.0 % | 50.0 % | 1 |" in readme(tmp_path)
+
+
+def test_the_study_is_drawn_as_quality_against_the_re_plan_rate(tmp_path: Path) -> None:
+    cells = {
+        "euler, baseline": [run(0, recipe="euler/baseline", exact=1.0)],
+        "euler, pag, rate 0.5": [run(0, exact=0.9, replan_rate=0.5), run(1, exact=0.95, replan_rate=0.55)],
+    }
+    drawn = draw("planning", read_table("planning"), Results(cells), tmp_path)
+    assert [path.name for path in drawn] == ["planning-curves.png", "planning-replan_rate.png"]
+    assert all(path.stat().st_size > 5000 for path in drawn)
+    assert draw("planning", read_table("planning"), Results({}), tmp_path) == []
