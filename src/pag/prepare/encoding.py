@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -52,10 +53,11 @@ class Encoder:
         self.known: dict[str, list[int]] = {}
 
     def source(self, lines: Sequence[str]) -> list[list[int]]:
+        """Each line's ids, without an end symbol."""
         rows = [line.split() for line in lines]
-        self._meet({word for row in rows for word in row})
-        known = self.known
-        return [[index for word in row for index in known[word]] for row in rows]
+        self._meet(set().union(*rows))
+        find = self.known.__getitem__
+        return [list(chain.from_iterable(map(find, row))) for row in rows]
 
     def _meet(self, words: set[str]) -> None:
         if len(self.known) > REMEMBERED:
@@ -97,6 +99,8 @@ def encode(
                 dropped.add("too_long", name, number)
         rows = [row for row, fit in zip(rows, fits, strict=True) if fit]
         kept = [line for line, fit in zip(kept, fits, strict=True) if fit]
-    ids = [index for row in rows for index in (*row, END)]
-    lengths = np.array([len(row) + 1 for row in rows], np.int64)
-    return Encoded(Flat(np.array(ids, tool.source_type), lengths), tool.target(kept), dropped)
+    for row in rows:
+        row.append(END)
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    ids = np.fromiter(chain.from_iterable(rows), tool.source_type, int(lengths.sum()))
+    return Encoded(Flat(ids, lengths), tool.target(kept), dropped)
