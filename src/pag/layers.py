@@ -32,10 +32,9 @@ class GRUCell(nn.Module):
     def mix(self, of_input: Tensor, of_state: Tensor, state: Tensor) -> Tensor:
         """The step, given what the weights make of the input and of the state [B, 3d]."""
         d, of_input, of_state = self.size, self.input_norm(of_input), self.state_norm(of_state)
-        gates = torch.sigmoid(of_input[..., : 2 * d] + of_state[..., : 2 * d])
-        reset, update = gates[..., :d], gates[..., d:]
-        candidate = torch.tanh(torch.addcmul(of_input[..., 2 * d :], reset, of_state[..., 2 * d :]))
-        return candidate + update * (state - candidate)
+        reset, update = (of_input[..., : 2 * d] + of_state[..., : 2 * d]).sigmoid_().split(d, -1)
+        candidate = torch.addcmul(of_input[..., 2 * d :], reset, of_state[..., 2 * d :]).tanh_()
+        return torch.lerp(candidate.to(state.dtype), state, update.to(state.dtype))
 
 
 class GateNorm(nn.Module):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-PIECE = 2**18  # values of the tanh layer at once: a megabyte
+PIECE = 2**17  # values of the tanh layer at once: half a megabyte
 
 
 @dataclass(frozen=True)
