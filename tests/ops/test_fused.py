@@ -4,7 +4,7 @@ import pytest
 import torch
 from unroll_cases import Case, differences, outputs, worst
 
-from pag.ops.unroll import fused, reference
+from pag.ops.unroll import contexts, fused, reference
 
 EXACT = 1e-10
 COMMITTED = ["pag", "rpag"]
@@ -18,10 +18,15 @@ def assert_equal(case: Case, noisy: bool = True, held: bool = False) -> None:
     assert distance < EXACT, f"{name} is off by {distance:.1e}"
 
 
+@pytest.mark.parametrize("projected", [False, True])
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("plans_from", ["upper", "lower"])
 @pytest.mark.parametrize("name", EVERY)
-def test_the_fused_pass_is_the_reference_in_everything(name: str, plans_from: str, layer_norm: bool) -> None:
+def test_the_fused_pass_is_the_reference_in_everything(
+    name: str, plans_from: str, layer_norm: bool, projected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether contexts are multiplied at every step or annotations before all of them."""
+    monkeypatch.setattr(contexts, "WORTH", 0 if projected else 100)
     assert_equal(Case(name, layer_norm, plans_from=plans_from))
 
 

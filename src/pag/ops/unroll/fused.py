@@ -14,6 +14,7 @@ from torch import Tensor
 from pag.attention.base import Memory
 from pag.decoder import Decoder
 from pag.ops.unroll import reference
+from pag.ops.unroll.contexts import contexts
 from pag.ops.unroll.looks import LOOKS
 from pag.ops.unroll.packing import Layout, Packed, Steps, describe, pack
 from pag.ops.unroll.parts import Cell, flat
@@ -66,29 +67,30 @@ class Loop:
         rows, steps, like = layout.rows, layout.steps, packed.upper
         self.lower = like.new_empty(steps + 1, rows, layout.units)  # s'
         self.upper = torch.empty_like(self.lower)  # s
-        self.context = like.new_zeros(steps + 1, rows, layout.annotations)  # ψ
         self.lower[0], self.upper[0] = packed.lower, packed.upper
         self.lower_cell = Cell(self.lower, packed.lower_input_norm, packed.lower_state_norm, keep)
         self.upper_cell = Cell(self.upper, packed.upper_input_norm, packed.upper_state_norm, keep)
         self.look = LOOKS[layout.kind](layout, packed, mask, noise, keep)
+        self.contexts = contexts(layout, packed)
         # Columns lie apart in a step's gradients but together in its products: both orders are kept.
-        self.down = [w.t().contiguous() for w in (packed.from_upper, packed.from_lower, packed.from_context)]
+        self.down = [w.t().contiguous() for w in (packed.from_upper, packed.from_lower)]
 
     def forward(self) -> tuple[Tensor | None, ...]:
         layout, packed = self.layout, self.packed
-        d, (from_upper, from_lower, from_context) = layout.units, self.down
+        d, (from_upper, from_lower) = layout.units, self.down
         low = torch.addmm(packed.from_lower_bias, self.lower[0], from_lower)
-        seen = self.context.new_zeros(layout.rows, from_context.shape[1])
-        for t in range(layout.steps):
-            up = torch.addmm(packed.from_upper_bias, self.upper[t], from_upper)
+        seen = self.upper.new_zeros(layout.rows, len(packed.from_context))
+        lower, upper, token = self.lower.unbind(0), self.upper.unbind(0), packed.token_lower.unbind(0)
+        for t, alignment in enumerate(self.look.alignment.unbind(0)):
+            up = torch.addmm(packed.from_upper_bias, upper[t], from_upper)
             planner = (up if layout.plans_from == "upper" else low)[:, layout.planner :]
-            self.look.step(t, planner, seen[:, 6 * d :], self.context[t + 1])
-            seen = torch.mm(self.context[t + 1], from_context)
-            self.lower_cell.step(t, packed.token_lower[t] + seen[:, : 3 * d], low[:, 3 * d : 6 * d])
-            low = torch.addmm(packed.from_lower_bias, self.lower[t + 1], from_lower)
+            self.look.step(t, planner, seen[:, 6 * d :])
+            seen = self.contexts.see(t, alignment)
+            self.lower_cell.step(t, token[t] + seen[:, : 3 * d], low[:, 3 * d : 6 * d])
+            low = torch.addmm(packed.from_lower_bias, lower[t + 1], from_lower)
             self.upper_cell.step(t, low[:, : 3 * d] + seen[:, 3 * d : 6 * d], up[:, : 3 * d])
         decisions = self.look.decisions()
-        kept = [self.lower[1:], self.upper[1:], self.context[1:], self.look.alignment]
+        kept = [self.lower[1:], self.upper[1:], self.contexts.all(self.look.alignment), self.look.alignment]
         # Views would tie the outputs' graph to the buffers that the backward pass reads.
         return (*(x.clone() for x in kept), *decisions)
 
@@ -100,25 +102,24 @@ class Loop:
         d_seen = self.upper.new_empty(steps + 1, layout.rows, len(packed.from_context))
         for edge in (d_low[0], d_low[-1], d_seen[0], d_seen[-1]):  # where a neighbouring step is missing
             edge.zero_()
-        d_context = torch.empty_like(given.context)
         self.lower_cell.prepare()
         self.upper_cell.prepare()
         self.look.prepare(given)
+        self.contexts.prepare(given)
         d_upper, d_lower = given.upper[-1], torch.zeros_like(packed.lower)
         for t in reversed(range(steps)):
             d_upper = self.upper_cell.back(t, d_upper, d_low[t + 1, :, : 3 * d], d_up[t, :, : 3 * d])
             d_seen[t + 1, :, 3 * d : 6 * d] = d_low[t + 1, :, : 3 * d]
             d_lower = (d_lower + given.lower[t]).addmm_(d_low[t + 1], packed.from_lower)
             d_lower = self.lower_cell.back(t, d_lower, d_seen[t + 1, :, : 3 * d], d_low[t, :, 3 * d : 6 * d])
-            torch.addmm(given.context[t], d_seen[t + 1], packed.from_context, out=d_context[t])
+            d_alignment = self.contexts.d_alignment(t, d_seen[t + 1])
             d_planner = (d_up if layout.plans_from == "upper" else d_low)[t, :, layout.planner :]
-            self.look.back(t, d_context[t], given.alignment[t], d_planner, d_seen[t, :, 6 * d :])
+            self.look.back(t, d_alignment, d_planner, d_seen[t, :, 6 * d :])
             d_upper.addmm_(d_up[t], packed.from_upper)
             if t > 0:
                 d_upper += given.upper[t - 1]
         d_lower = d_lower.addmm(d_low[0], packed.from_lower)
         return {
-            "annotations": torch.bmm(self.look.alignment.permute(1, 2, 0), d_context.transpose(0, 1)),
             "token_lower": d_seen[1:, :, : 3 * d],
             "lower": d_lower,
             "upper": d_upper,
@@ -126,7 +127,7 @@ class Loop:
             "from_upper_bias": d_up.sum((0, 1)),
             "from_lower": flat(d_low).t() @ flat(self.lower),
             "from_lower_bias": d_low.sum((0, 1)),
-            "from_context": flat(d_seen).t() @ flat(self.context),
+            **self.contexts.gradients(self.look.alignment, d_seen[1:]),
             **self.look.gradients(),
             **self.lower_cell.gradients("lower"),
             **self.upper_cell.gradients("upper"),

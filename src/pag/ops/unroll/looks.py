@@ -4,7 +4,7 @@ The wide activations tanh(W_h h_j + W_y y + W_s s_{t-1} + …) [B, S, a] live in
 every step overwrites; the way back computes them again.
 """
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -14,6 +14,39 @@ from pag.attention.commitment import FREED
 from pag.ops.unroll.decisions import Choices, Decisions, decide, pull
 from pag.ops.unroll.packing import Layout, Packed, Steps
 from pag.ops.unroll.parts import Norm, flat
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that a gradient concerns: these, or all."""
+
+    numbers: Tensor | None = None
+
+    @classmethod
+    def where(cls, on: Tensor) -> "Rows":
+        return cls() if bool(on.all()) else cls(on.nonzero()[:, 0])
+
+    def take(self, x: Tensor) -> Tensor:
+        return x if self.numbers is None else x.index_select(0, self.numbers)
+
+    def moved(self, keys: Tensor, moving: Tensor, into: Tensor) -> Tensor:
+        """keys + moving of these rows [·, S, a], at the beginning of `into`."""
+        if self.numbers is None:
+            return torch.add(keys, moving[:, None], out=into)
+        wide = torch.index_select(keys, 0, self.numbers, out=into[: len(self.numbers)])
+        return wide.add_(self.take(moving)[:, None])
+
+    def add(self, to: Tensor, x: Tensor, times: Tensor | None = None) -> None:
+        if self.numbers is not None:
+            to.index_add_(0, self.numbers, x if times is None else x * times)
+        elif times is None:
+            to += x
+        else:
+            to.addcmul_(x, times)
+
+    def spread(self, x: Tensor, rows: int) -> Tensor:
+        """Among all rows, with zeros for the others."""
+        return x if self.numbers is None else x.new_zeros(rows, *x.shape[1:]).index_copy_(0, self.numbers, x)
 
 
 class Look:
@@ -29,11 +62,11 @@ class Look:
         self.state_norm = Norm(packed.state_norm, keep)
         self.moving = like.new_empty(layout.steps if keep else 1, layout.rows, layout.energy)
 
-    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
-        """Attend with the planner's products; `seen` are those of the last context. Fills `context`."""
+    def step(self, t: int, planner: Tensor, seen: Tensor) -> None:
+        """Fill `alignment[t]` with the planner's products; `seen` are those of the last context."""
         raise NotImplementedError
 
-    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+    def back(self, t: int, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
         """Fills the gradients of the planner's products and of the last context's."""
         raise NotImplementedError
 
@@ -42,7 +75,6 @@ class Look:
 
     def prepare(self, given: Steps) -> None:
         self.d_moving = torch.empty_like(self.moving)  # also the gradient of W_y y
-        self.weighed = torch.empty_like(self.packed.annotations)
 
     def gradients(self) -> dict[str, Tensor]:
         found = {"token_energy": self.d_moving, "state_norm": self.state_norm.gradient()}
@@ -53,13 +85,6 @@ class Look:
         projected = self.state_norm.step(planner[:, : self.layout.energy])
         return torch.add(self.packed.token_energy[t], projected, out=self.moving[t if self.keep else 0])
 
-    def attend(self, t: int, scores: Tensor, context: Tensor) -> None:
-        torch.softmax(scores, -1, out=self.alignment[t])
-        torch.bmm(self.alignment[t][:, None], self.packed.annotations, out=context[:, None])
-
-    def d_alignment(self, d_context: Tensor, d_alignment: Tensor) -> Tensor:
-        return torch.mul(self.packed.annotations, d_context[:, None], out=self.weighed).sum(-1).add_(d_alignment)
-
     def d_move(self, t: int, moving: Tensor, d_planner: Tensor) -> None:
         self.d_moving[t] = moving
         d_planner[:, : self.layout.energy] = self.state_norm.back(t, moving)
@@ -68,12 +93,11 @@ class Look:
 class Score(Look):
     """Plain attention: one score w·tanh(…) a position."""
 
-    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
-        self.attend(t, self.score(self.move(t, planner)), context)
+    def step(self, t: int, planner: Tensor, seen: Tensor) -> None:
+        torch.softmax(self.score(self.move(t, planner)), -1, out=self.alignment[t])
 
-    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
-        given = self.d_alignment(d_context, d_alignment)
-        self.d_score(t, softmax_back(given, self.alignment[t]), d_planner)
+    def back(self, t: int, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+        self.d_score(t, softmax_back(d_alignment, self.alignment[t]), d_planner)
 
     def prepare(self, given: Steps) -> None:
         super().prepare(given)
@@ -89,15 +113,19 @@ class Score(Look):
         torch.add(self.packed.keys, moving[:, None], out=self.wide).tanh_()
         return torch.mv(flat(self.wide), self.packed.head[0]).view_as(self.closed).add_(self.closed)
 
-    def d_score(self, t: int, d_scores: Tensor, d_planner: Tensor) -> None:
-        """With h the tanh, d keys = d_score · w · (1 − h²): w and the 1 wait until after the loop."""
-        self.d_scores[t] = d_scores
-        torch.add(self.packed.keys, self.moving[t][:, None], out=self.wide).tanh_()
-        self.d_head.addmv_(flat(self.wide).t(), d_scores.reshape(-1))
-        self.wide.square_()
-        self.squares.addcmul_(self.wide, d_scores[..., None])
-        squared = torch.bmm(d_scores[:, None], self.wide)[:, 0]
-        self.d_move(t, (d_scores.sum(-1, keepdim=True) - squared) * self.packed.head[0], d_planner)
+    def d_score(self, t: int, d_scores: Tensor, d_planner: Tensor, rows: Rows | None = None) -> None:
+        """With h the tanh, d keys = d_score · w · (1 − h²): w and the 1 wait until after the loop.
+
+        `rows` are those whose gradient is not zero, None where it is all of them.
+        """
+        rows, self.d_scores[t] = rows or Rows(), d_scores
+        wide = rows.moved(self.packed.keys, self.moving[t], self.wide).tanh_()
+        d_scores = rows.take(d_scores)
+        self.d_head.addmv_(flat(wide).t(), d_scores.reshape(-1))
+        squared = torch.bmm(d_scores[:, None], wide.square_())[:, 0]
+        rows.add(self.squares, wide, d_scores[..., None])
+        d_moving = (d_scores.sum(-1, keepdim=True) - squared) * self.packed.head[0]
+        self.d_move(t, rows.spread(d_moving, self.rows), d_planner)
 
 
 class Committing(Look):
@@ -142,6 +170,8 @@ class Committing(Look):
         assert given.switch is not None
         self.d_switch = given.switch
         self.on = self.decided.switch > 0
+        # On a GPU to ask which rows these are costs more than to take them all.
+        self.looking = [Rows() if self.on.is_cuda else Rows.where(on) for on in self.on]
         self.carry: Tensor | None = None  # the gradient of l_t that step t + 1's shift brings back
 
     def d_commit(self, t: int, d_switch: Tensor, d_planner: Tensor, d_seen: Tensor | None) -> None:
@@ -171,26 +201,25 @@ class Repeat(Committing, Score):
         super().__init__(*arguments)
         self.fresh = torch.empty_like(self.alignment)
 
-    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
+    def step(self, t: int, planner: Tensor, seen: Tensor) -> None:
         on = self.commit(t, planner, seen)[:, None]
         torch.softmax(self.score(self.move(t, planner)), -1, out=self.fresh[t])
         if t > 0:
             torch.where(on, self.fresh[t], self.alignment[t - 1], out=self.alignment[t])
         else:
             self.alignment[t] = self.fresh[t]
-        torch.bmm(self.alignment[t][:, None], self.packed.annotations, out=context[:, None])
 
     def prepare(self, given: Steps) -> None:
         super().prepare(given)
         self.repeated = torch.zeros_like(self.alignment[0])
 
-    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
-        given = self.d_alignment(d_context, d_alignment).add_(self.repeated)
+    def back(self, t: int, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+        given = d_alignment + self.repeated
         on = self.on[t][:, None]
         difference = self.fresh[t] - self.alignment[t - 1] if t > 0 else self.fresh[t]
         self.d_commit(t, (given * difference).sum(-1), d_planner, d_seen)
         self.repeated = given * ~on
-        self.d_score(t, softmax_back(given * on, self.fresh[t]), d_planner)
+        self.d_score(t, softmax_back(given * on, self.fresh[t]), d_planner, self.looking[t])
 
 
 class Plan(Committing):
@@ -205,17 +234,16 @@ class Plan(Committing):
         self.candidate = packed.keys.new_empty(self.kept, self.rows, self.positions, layout.k)  # Ā
         self.gate = torch.empty_like(self.candidate)  # u
         self.beta = packed.keys.new_empty(self.kept, self.rows * self.positions, len(packed.read))  # β
-        self.flat_keys = flat(packed.keys)
         self.read, self.summary = packed.read.t().contiguous(), packed.summary.t().contiguous()
         self.gate_norm, self.read_norm = Norm(packed.gate_norm, self.keep), Norm(packed.read_norm, self.keep)
 
-    def step(self, t: int, planner: Tensor, seen: Tensor, context: Tensor) -> None:
+    def step(self, t: int, planner: Tensor, seen: Tensor) -> None:
         packed, at = self.packed, t if self.keep else 0
         assert packed.gate_keys is not None and packed.read_bias is not None and packed.head_bias is not None
         on = self.commit(t, planner, None)[:, None, None]
         read = torch.addmm(packed.read_bias, flat(self.plan[t]), self.read)
         torch.tanh(self.read_norm.step(read), out=self.beta[at])
-        self.hide(at, self.move(t, planner))
+        self.hide(at, self.move(t, planner), Rows())
         torch.addmm(packed.head_bias, flat(self.wide), packed.head.t(), out=flat(self.candidate[at]))
         moving = self.gate_norm.step(planner[:, self.layout.gate])
         if self.layout.context_columns:
@@ -223,12 +251,17 @@ class Plan(Committing):
         torch.sigmoid(packed.gate_keys + moving[:, None], out=self.gate[at])
         renewed = torch.lerp(self.plan[t], self.candidate[at], self.gate[at])
         torch.where(on, renewed, follow(self.plan[t]), out=self.plan[t + 1])
-        self.attend(t, self.plan[t + 1, :, :, 0] + self.closed, context)
+        torch.softmax(self.plan[t + 1, :, :, 0] + self.closed, -1, out=self.alignment[t])
 
-    def hide(self, at: int, moving: Tensor) -> None:
-        """tanh(W_h h_j + W_y y + W_s s_{t-1} + W_β β_j) into `wide`."""
-        torch.addmm(self.flat_keys, self.beta[at], self.summary, out=flat(self.wide))
-        self.wide.add_(moving[:, None]).tanh_()
+    def hide(self, at: int, moving: Tensor, rows: Rows) -> Tensor:
+        """tanh(W_h h_j + W_y y + W_s s_{t-1} + W_β β_j) of these rows, in `wide` [rows, S, a]."""
+        wide = rows.moved(self.packed.keys, moving, self.wide)
+        flat(wide).addmm_(flat(rows.take(self.of_positions(self.beta[at]))), self.summary)
+        return wide.tanh_()
+
+    def of_positions(self, x: Tensor) -> Tensor:
+        """[B·S, ·] → [B, S, ·]."""
+        return x.view(self.rows, self.positions, -1)
 
     def prepare(self, given: Steps) -> None:
         super().prepare(given)
@@ -242,10 +275,10 @@ class Plan(Committing):
         self.d_keys, self.d_wide = torch.zeros_like(self.wide), torch.empty_like(self.wide)
         self.d_head, self.d_summary = torch.zeros_like(self.packed.head), torch.zeros_like(self.summary)
 
-    def back(self, t: int, d_context: Tensor, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
+    def back(self, t: int, d_alignment: Tensor, d_planner: Tensor, d_seen: Tensor) -> None:
         packed, on = self.packed, self.on[t][:, None, None]
         assert packed.read is not None
-        self.d_plan[..., 0] += softmax_back(self.d_alignment(d_context, d_alignment), self.alignment[t])
+        self.d_plan[..., 0] += softmax_back(d_alignment, self.alignment[t])
         self.d_commit(t, (self.d_plan * self.to_switch[t]).sum((1, 2)), d_planner, None)
         renewed = self.d_plan * on
         torch.mul(renewed, self.gate[t], out=self.d_candidate[t])
@@ -264,17 +297,20 @@ class Plan(Committing):
         flat(self.d_plan).addmm_(self.d_read[t], packed.read)
 
     def unhide(self, t: int, d_planner: Tensor) -> Tensor:
-        """Back through `hide`: adds up the wide gradients, returns that of β."""
-        packed, given = self.packed, flat(self.d_candidate[t])
+        """Back through `hide`: adds up the wide gradients, returns that of β. Rows that follow have none."""
+        packed, rows = self.packed, self.looking[t]
         assert packed.summary is not None
-        self.hide(t, self.moving[t])
-        self.d_head.addmm_(given.t(), flat(self.wide))
-        torch.mm(given, packed.head, out=flat(self.d_wide))
-        torch.ops.aten.tanh_backward.grad_input(self.d_wide, self.wide, grad_input=self.d_wide)
-        self.d_keys += self.d_wide
-        self.d_summary.addmm_(self.beta[t].t(), flat(self.d_wide))
-        self.d_move(t, self.d_wide.sum(1), d_planner)
-        return torch.mm(flat(self.d_wide), packed.summary)
+        given = flat(rows.take(self.d_candidate[t]))
+        wide = self.hide(t, self.moving[t], rows)
+        d_wide = self.d_wide[: len(wide)]
+        self.d_head.addmm_(given.t(), flat(wide))
+        torch.mm(given, packed.head, out=flat(d_wide))
+        torch.ops.aten.tanh_backward.grad_input(d_wide, wide, grad_input=d_wide)
+        rows.add(self.d_keys, d_wide)
+        self.d_summary.addmm_(flat(rows.take(self.of_positions(self.beta[t]))).t(), flat(d_wide))
+        self.d_move(t, rows.spread(d_wide.sum(1), self.rows), d_planner)
+        d_beta = torch.mm(flat(d_wide), packed.summary)
+        return flat(rows.spread(d_beta.view(*wide.shape[:2], d_beta.shape[1]), self.rows))
 
     def gradients(self) -> dict[str, Tensor]:
         found = {

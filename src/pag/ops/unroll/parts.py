@@ -71,16 +71,19 @@ class Cell:
         self.gates = states.new_empty(steps, rows, 2 * d)  # reset and update
         self.candidates = states.new_empty(steps, rows, d)
         self.projected = states.new_empty(steps, rows, d)  # what the reset gate multiplies
+        self.state = states.unbind(0)  # every step's views at once: to ask for each costs as much as its arithmetic
+        self.views = [x.unbind(0) for x in (self.gates, *self.gates.split(d, -1), self.candidates, self.projected)]
         self.prepared = False
 
     def step(self, t: int, inputs: Tensor, state: Tensor) -> None:
-        d, at = self.units, t if self.keep else 0
-        inputs, state = self.input_norm.step(inputs), self.state_norm.step(state)
-        gates, candidate = self.gates[at], self.candidates[at]
-        torch.add(inputs[:, : 2 * d], state[:, : 2 * d], out=gates).sigmoid_()
-        torch.addcmul(inputs[:, 2 * d :], gates[:, :d], state[:, 2 * d :], out=candidate).tanh_()
-        self.projected[at] = state[:, 2 * d :]
-        torch.lerp(candidate, self.states[t], gates[:, d:], out=self.states[t + 1])
+        sizes = (2 * self.units, self.units)
+        gates, reset, update, candidate, projected = (of_steps[t if self.keep else 0] for of_steps in self.views)
+        to_gates, to_candidate = self.input_norm.step(inputs).split(sizes, 1)
+        of_gates, of_candidate = self.state_norm.step(state).split(sizes, 1)
+        torch.add(to_gates, of_gates, out=gates).sigmoid_()
+        torch.addcmul(to_candidate, reset, of_candidate, out=candidate).tanh_()
+        projected.copy_(of_candidate)
+        torch.lerp(candidate, self.state[t], update, out=self.state[t + 1])
 
     def prepare(self) -> None:
         """The factors of the way back, for all steps at once, in place of what they are made of."""
@@ -92,22 +95,26 @@ class Cell:
         self.to_update = torch.sub(self.states[:-1], self.candidates).mul_(self.update).mul_(closed)
         self.to_candidate = self.candidates.square_().neg_().add_(1).mul_(closed)
         self.to_reset = self.projected.mul_(self.reset).mul_(torch.sub(1, self.reset, out=closed))
+        factors = (self.to_update, self.to_candidate, self.to_reset, self.reset, self.update)
+        self.views = [x.unbind(0) for x in factors]
 
     def back(self, t: int, given: Tensor, d_inputs: Tensor, d_state: Tensor) -> Tensor:
         """Fills the gradients of step t's two projections; returns the one that goes straight to states[t]."""
         d = self.units
+        to_update, to_candidate, to_reset, reset, update = (of_steps[t] for of_steps in self.views)
         into = d_inputs if self.plain else torch.empty_like(d_inputs)
-        torch.mul(given, self.to_update[t], out=into[:, d : 2 * d])
-        torch.mul(given, self.to_candidate[t], out=into[:, 2 * d :])
-        torch.mul(into[:, 2 * d :], self.to_reset[t], out=into[:, :d])
+        d_reset, d_update, d_candidate = into.split(d, 1)
+        torch.mul(given, to_update, out=d_update)
+        torch.mul(given, to_candidate, out=d_candidate)
+        torch.mul(d_candidate, to_reset, out=d_reset)
         if self.plain:
             d_state[:, : 2 * d] = into[:, : 2 * d]
-            torch.mul(into[:, 2 * d :], self.reset[t], out=d_state[:, 2 * d :])
+            torch.mul(d_candidate, reset, out=d_state[:, 2 * d :])
         else:
             d_inputs.copy_(self.input_norm.back(t, into))
-            into[:, 2 * d :].mul_(self.reset[t])
+            d_candidate.mul_(reset)
             d_state.copy_(self.state_norm.back(t, into))
-        return given * self.update[t]
+        return given * update
 
     def gradients(self, name: str) -> dict[str, Tensor]:
         found = {f"{name}_input_norm": self.input_norm.gradient(), f"{name}_state_norm": self.state_norm.gradient()}
