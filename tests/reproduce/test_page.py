@@ -7,13 +7,20 @@ import pytest
 
 from pag.reproduce.claims import CLAIMS, claims, judge
 from pag.reproduce.page import mean, page, readme, section
-from pag.reproduce.pictures import draw
+from pag.reproduce.pictures import draw, panels
 from pag.reproduce.results import Results, add_run
 from pag.reproduce.tables import read_table, table_names
 
 
 def run(seed: int, finished: int = 600, recipe: str = "euler/pag", **scores: float) -> dict[str, Any]:
-    summary = {"parameters": 12345, "device": "a GPU", "torch": "2.11", "update": 1000}
+    attention = {"name": recipe.rpartition("/")[2]}
+    summary = {
+        "recipe": {"attention": attention},
+        "parameters": 12345,
+        "device": "a GPU",
+        "torch": "2.11",
+        "update": 1000,
+    }
     curve = [{"update": 200, "loss": 2.0}, {"update": 400, "loss": 1.0 - seed / 10, "exact": 0.5}]
     return {
         "seed": seed, "scores": {"test": scores}, "summary": summary, "commit": "abc", "curve": curve, "recipe": recipe,
@@ -28,7 +35,7 @@ def test_means_and_spreads_as_they_are_shown() -> None:
 
 def test_a_table_beside_the_paper_s_numbers(tmp_path: Path) -> None:
     cells = {"pag": [run(0, exact=0.98, replan_rate=0.5), run(1, 900, exact=1.0, replan_rate=0.7)]}
-    found = section("euler", read_table("euler"), Results(cells), tmp_path)
+    found = section("euler", read_table("euler"), Results(cells), tmp_path, tmp_path)
     assert "| model | paper, test | ours, test | re-plan rate | parameters | runs |" in found
     assert "| baseline | 90.4 % | — | — | — | 0 |" in found
     assert "| pag | 100.0 % | 99.0 ± 1.4 % | 0.60 ± 0.14 | 12,345 | 2 |" in found
@@ -84,6 +91,11 @@ def test_the_study_is_drawn_as_quality_against_the_re_plan_rate(tmp_path: Path) 
     cells = {
         "euler, baseline": [run(0, recipe="euler/baseline", exact=1.0)],
         "euler, pag, rate 0.5": [run(0, exact=0.9, replan_rate=0.5), run(1, exact=0.95, replan_rate=0.55)],
+    }
+    [euler] = panels(read_table("planning"), Results(cells)).values()
+    assert euler.metric == "exact, %" and euler.points == {
+        "baseline": [(1.0, 100.0)],
+        "pag": [(0.5, 90.0), (0.55, 95.0)],
     }
     drawn = draw("planning", read_table("planning"), Results(cells), tmp_path)
     assert [path.name for path in drawn] == ["planning-curves.png", "planning-replan_rate.png"]

@@ -16,6 +16,7 @@ from pag.cli import app
 from pag.config import read_recipe
 from pag.errors import DataError, RecipeError
 from pag.reproduce import plan as planning
+from pag.reproduce.gallery import gallery_section
 from pag.reproduce.plan import Asked, Job, plan
 from pag.reproduce.results import Results, add_run, mean_and_spread, read_results
 from pag.reproduce.run import Runner
@@ -242,6 +243,7 @@ def test_every_recipe_and_setting_of_a_table_exists(name: str) -> None:
         read_recipe(cell.recipe, (*table.set, *cell.settings))
         assert cell.data is None or cell.data in table.data
         assert cell.paper.keys() <= evaluated
+    assert table.gallery is None or set(table.gallery.cells) <= table.expanded().keys()
     slugs = [cell.slug for cell in table.expanded().values()]
     assert len(set(slugs)) == len(slugs)
 
@@ -249,10 +251,11 @@ def test_every_recipe_and_setting_of_a_table_exists(name: str) -> None:
 def test_a_whole_table_in_small(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Really trained and scored, beside the price on re-planning as `pag reproduce planning` sets it."""
     monkeypatch.setattr(Runner, "_call", CALL)
+    desk.change("seeds = 2", 'seeds = 2\ngallery = { cells = ["rpag, k 2"], split = "test", outputs = 3, seed = 5 }')
     small = {
         "task.train": 40, "task.valid": 4, "task.test": 4, "model.encoder": 4, "model.decoder": 4, "attention.k": 2,
         "attention.hold_updates": 0, "attention.hold_until": "none", "train.max_updates": 2, "train.validate_every": 1,
-        "loss.replan_rate": 0.5, "loss.commitment_warmup": 1,
+        "loss.replan_rate": 0.5, "loss.commitment_warmup": 1, "generate.max_length": 9,
     }  # fmt: skip
     overrides = [part for key, value in small.items() for part in ("--set", f"{key}={value}")]
     done = desk.reproduce("--seeds", "1", "--only", "rpag, k 2", *overrides)
@@ -261,3 +264,8 @@ def test_a_whole_table_in_small(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> 
     assert {"exact", "replan_rate", "jump", "sentences_per_second"} <= run["scores"]["test"].keys()
     assert [point["update"] for point in run["curve"]] == [0, 1, 2] and run["summary"]["update"] == 2
     assert run["summary"]["recipe"]["loss"]["replan_rate"] == 0.5
+    shown = gallery_section(
+        "small", read_table(f"{desk.folder}/small.toml"), desk.folder / "results", desk.folder / "figures"
+    )
+    assert "figures/small-alignments-rpag-k-2.png" in shown and "3 of the first 100 of test, drawn by seed 5" in shown
+    assert "| input | reference | rpag, k 2 |" in shown and shown.count("eulerian-circuit") == 3

@@ -60,7 +60,7 @@ def reproduce(
     check_data(declared, todo)
     runner = Runner(name, path, commit_of(commit), jobs, lambda text: print(text, flush=True))
     runner.run(todo, minutes)
-    _draw(name, declared, path, figures)
+    _draw(name, declared, path, runs / name, figures)
     if runner.left:
         print(f"{len(runner.left)} runs are left: the same command goes on with them")
     if runner.failed:
@@ -110,9 +110,11 @@ def _commands(table: "Table", todo: "list[Job]") -> None:
             print(shlex.join(job.evaluate(evaluation, ["pag"])))
 
 
-def _draw(name: str, table: "Table", path: Path, figures: Path) -> None:
+def _draw(name: str, table: "Table", path: Path, runs: Path, figures: Path) -> None:
+    from pag.reproduce.gallery import make_gallery
     from pag.reproduce.pictures import draw
     from pag.reproduce.results import read_results
 
-    for picture in draw(name, table, read_results(path), figures):
-        print(picture)
+    drawn = draw(name, table, read_results(path), figures)
+    for made in [*drawn, *make_gallery(name, table, runs, path.parent, figures)]:
+        print(made)

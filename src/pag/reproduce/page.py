@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pag.reproduce.claims import claims
+from pag.reproduce.gallery import gallery_section
 from pag.reproduce.pictures import pictures_of
 from pag.reproduce.results import Results, mean_and_spread, read_results
 from pag.reproduce.tables import Cell, Table, read_table, table_names
@@ -23,7 +24,7 @@ def mean(values: Sequence[float], percent: bool) -> str:
     return f"{100 * middle:.1f} ± {100 * spread:.1f} %" if percent else f"{middle:.2f} ± {spread:.2f}"
 
 
-def section(name: str, table: Table, results: Results, figures: Path) -> str:
+def section(name: str, table: Table, results: Results, folder: Path, figures: Path) -> str:
     """One table with its pictures, its command and its cost."""
     pictures = [
         f"![{what}](figures/{file})" for what, file in pictures_of(name, table).items() if (figures / file).is_file()
@@ -31,6 +32,7 @@ def section(name: str, table: Table, results: Results, figures: Path) -> str:
     parts = [f"## {table.title}", *pictures, rows(table, results), " ".join(table.about.split()), facts(table, results)]
     made = [f"    {line}" for data in table.data.values() for line in data.make.strip().splitlines()]
     parts.append("\n".join([*made, f"    pag reproduce {name} --jobs {jobs(results)}"]))
+    parts += filter(None, [gallery_section(name, table, folder, figures)])
     return "\n\n".join(parts) + "\n"
 
 
@@ -94,7 +96,7 @@ def page(folder: Path, figures: Path) -> str:
     """Every table that has results, the claims, and what is still to be measured."""
     tables = {name: read_table(name) for name in table_names()}
     found = {name: read_results(folder / f"{name}.json") for name in tables}
-    parts = [section(name, tables[name], found[name], figures) for name in tables if found[name].every]
+    parts = [section(name, tables[name], found[name], folder, figures) for name in tables if found[name].every]
     parts.append(claims(found))
     missing = [name for name in tables if not found[name].every]
     if missing:

@@ -1,10 +1,11 @@
 """A table's pictures: learning curves of all its runs, and quality against what a study varies."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pag.reproduce.results import Results
-from pag.reproduce.tables import Cell, Table
+from pag.reproduce.tables import Table
 
 
 def pictures_of(name: str, table: Table) -> dict[str, str]:
@@ -34,37 +35,44 @@ def _events(run: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"kind": "valid", **point} for point in run["curve"]]
 
 
+@dataclass
+class Panel:
+    """One task of a study: what its metric is called, and the points of each model."""
+
+    metric: str
+    points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+
+def panels(table: Table, results: Results) -> dict[str, Panel]:
+    """By the folder of the recipes; a model that does not plan looks anew at every step."""
+    assert table.against is not None
+    found: dict[str, Panel] = {}
+    for name, cell in table.expanded().items():
+        metric = words(cell.metric) + (", %" if cell.percent else "")
+        panel = found.setdefault(cell.recipe.rpartition("/")[0] or cell.recipe, Panel(metric))
+        for run in results.runs(name):
+            scores = run["scores"][table.evaluate[0].name]
+            point = (scores.get(table.against, 1.0), scores[cell.metric] * (100 if cell.percent else 1))
+            panel.points.setdefault(run["summary"]["recipe"]["attention"]["name"], []).append(point)
+    return {title: panel for title, panel in found.items() if panel.points}
+
+
 def scatter(table: Table, results: Results, path: Path) -> Path:
     """A panel per task, a colour per model, a point per run."""
     import matplotlib.pyplot as plt
 
     from pag.plots import COLOURS, save
 
-    assert table.against is not None
-    cells = {name: cell for name, cell in table.expanded().items() if results.runs(name)}
-    panels = sorted({cell.recipe.rpartition("/")[0] for cell in cells.values()})
-    figure, row = plt.subplots(1, len(panels), figsize=(4.8 * len(panels), 3.8), squeeze=False)
-    for axes, panel in zip(row[0], panels, strict=True):
-        groups: dict[str, list[tuple[float, float]]] = {}
-        for cell in cells.values():
-            where, _, model = cell.recipe.rpartition("/")
-            if where == panel:
-                groups.setdefault(model, []).extend(_points(table, cell, results))
-                axes.set(ylabel=f"{words(cell.metric)}, %" if cell.percent else words(cell.metric))
-        for colour, (model, points) in zip(COLOURS, groups.items(), strict=False):
+    drawn = panels(table, results)
+    figure, row = plt.subplots(1, len(drawn), figsize=(4.8 * len(drawn), 3.8), squeeze=False)
+    for axes, (title, panel) in zip(row[0], drawn.items(), strict=True):
+        for colour, (model, points) in zip(COLOURS, sorted(panel.points.items()), strict=False):
             axes.scatter(*zip(*points, strict=True), label=model, color=colour, s=28, alpha=0.8)
-        axes.set(title=panel, xlabel=words(table.against), xlim=(-0.03, 1.03))
+        axes.set(title=title, xlabel=words(table.against or ""), ylabel=panel.metric, xlim=(-0.03, 1.03))
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8, frameon=False)
     figure.tight_layout()
     return save(figure, path)
-
-
-def _points(table: Table, cell: Cell, results: Results) -> list[tuple[float, float]]:
-    """Across, what the metric is drawn against; a model that does not plan looks anew at every step."""
-    assert table.against is not None
-    scores = [run["scores"][table.evaluate[0].name] for run in results.runs(cell.name)]
-    return [(score.get(table.against, 1.0), score[cell.metric] * (100 if cell.percent else 1)) for score in scores]
 
 
 def words(name: str) -> str:

@@ -45,6 +45,16 @@ class Cells(Settings):
     percent: bool | None = None
 
 
+class Gallery(Settings):
+    """Rows whose models are shown side by side on the same examples."""
+
+    cells: list[str]
+    split: str = "valid"
+    outputs: int = Field(8, ge=1)
+    pictures: int = Field(2, ge=1)
+    seed: int = 0
+
+
 class Table(Settings):
     title: str
     about: str
@@ -56,6 +66,7 @@ class Table(Settings):
     curves: list[str] = ["loss"]  # validation metrics that are drawn
     against: str | None = None  # draw the metric against this score of each run
     readme: bool = False
+    gallery: Gallery | None = None
     updates_per_second: float | None = Field(None, gt=0)  # of one run among several on one GPU, for estimates
     evaluate: list[Evaluation] = [Evaluation()]
     data: dict[str, Data] = {}
