@@ -17,6 +17,7 @@ from pag.fetch import (
     TRIES,
     Archive,
     Collection,
+    Files,
     Text,
     collection,
     download,
@@ -230,7 +231,7 @@ def test_more_than_the_disk_holds_is_refused_before_anything_comes(server: Serve
 
 
 def test_names_lead_to_collections() -> None:
-    assert set(COLLECTIONS) == {"wmt15/en-de", "wmt15/en-cs", "wmt15/en-fi"}
+    assert set(COLLECTIONS) == {"squad", "wmt15/en-de", "wmt15/en-cs", "wmt15/en-fi"}
     with pytest.raises(DataError, match=r"unknown data 'wmt15/en-ed' \(did you mean 'wmt15/en-de'"):
         collection("wmt15/en-ed")
     for one in COLLECTIONS.values():
@@ -240,3 +241,23 @@ def test_names_lead_to_collections() -> None:
 
 def test_segments_keep_blanks_out_and_text_in() -> None:
     assert segments(b'<seg id="1">a\n b</seg><seg id="2"></seg>') == b"a b\n\n"
+
+
+def test_files_that_need_no_unpacking_come_under_their_own_names(server: Server, tmp_path: Path) -> None:
+    found = Files((server.archive(len(CONTENT), SUM),), "use {folder}/file.bin")
+    server.cut = [100]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.sleep", lambda seconds: None)
+        fetch(found, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["file.bin"]
+    assert (tmp_path / "out" / "file.bin").read_bytes() == CONTENT
+    assert found.command(tmp_path / "out") == f"use {tmp_path}/out/file.bin"
+    assert "already here" in plan(found, tmp_path / "out")[0]
+
+
+def test_squad_is_whole_and_verified() -> None:
+    found = collection("squad")
+    assert all(archive.size and archive.checksum for archive in found.archives)
+    assert {found.place(archive, Path("x")).name for archive in found.archives} == {
+        "train-v1.1.json", "dev-v1.1.json", "doclist-train.txt", "doclist-dev.txt", "doclist-test.txt",
+    }  # fmt: skip

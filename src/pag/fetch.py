@@ -58,6 +58,36 @@ class Collection:
     def archives(self) -> list[Archive]:
         return list(dict.fromkeys(text.archive for text in self.texts))
 
+    def place(self, archive: Archive, folder: Path) -> Path:
+        """Where it is kept."""
+        return folder / KEPT / archive.name
+
+    def unpack(self, folder: Path) -> None:
+        for text in self.texts:
+            unpack(text, self.place(text.archive, folder), folder, self.languages)
+
+    def command(self, folder: Path) -> str:
+        """What to type next."""
+        return prepare_command(self, folder)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that are used as they come, under their own names."""
+
+    archives: tuple[Archive, ...]
+    then: str  # what to type next, {folder} being where they are
+    note: str = ""
+
+    def place(self, archive: Archive, folder: Path) -> Path:
+        return folder / archive.url.rpartition("/")[2]
+
+    def unpack(self, folder: Path) -> None:
+        """There is nothing to unpack."""
+
+    def command(self, folder: Path) -> str:
+        return self.then.format(folder=folder)
+
 
 STATMT = "https://www.statmt.org"
 EUROPARL = Archive(
@@ -104,7 +134,28 @@ def _wmt15(other: str) -> Collection:
     return Collection((*texts, *held_out), ("en", other))
 
 
-COLLECTIONS = {
+SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
+DU = "https://raw.githubusercontent.com/xinyadu/nqg/7f8bb00af7881bb8d8eaedc61e38e4114ff43ac6/data"
+COLLECTIONS: dict[str, Collection | Files] = {
+    "squad": Files(
+        (
+            Archive(f"{SQUAD}/train-v1.1.json", 30_288_272, "md5:981b29407e0affa3b1b156f72073b945"),
+            Archive(f"{SQUAD}/dev-v1.1.json", 4_854_279, "md5:3e85deb501d4e538b6bc56f786231552"),
+            Archive(
+                f"{DU}/doclist-train.txt",
+                6_004,
+                "sha256:2c99082b23fcfb6c0d9c12fe6140eedd1690d581b1e7c8d38b36eeca4677d998",
+            ),
+            Archive(
+                f"{DU}/doclist-dev.txt", 761, "sha256:9f8220717484ad975348e913fde4616dc47ee1f6bd079a694c8c441c68b3f06d"
+            ),
+            Archive(
+                f"{DU}/doclist-test.txt", 809, "sha256:2a2b79a476e04276f2fdecbbb991db2ee2a712ecc4ef2f02629d46681f8bd108"
+            ),
+        ),
+        "pag prepare questions {folder}/prepared --train {folder}/train-v1.1.json --test {folder}/dev-v1.1.json",
+        "doclist-*.txt are the articles of the split by Du et al. (2017): --articles train=doclist-train.txt and so on",
+    ),
     "wmt15/en-de": _wmt15("de"),
     "wmt15/en-cs": Collection(
         _wmt15("cs").texts,
@@ -123,17 +174,17 @@ COLLECTIONS = {
 }
 
 
-def collection(name: str) -> Collection:
+def collection(name: str) -> Collection | Files:
     if name not in COLLECTIONS:
         raise DataError(f"unknown data '{name}'{nearest(name, COLLECTIONS)}")
     return COLLECTIONS[name]
 
 
-def plan(found: Collection, folder: Path) -> list[str]:
+def plan(found: Collection | Files, folder: Path) -> list[str]:
     """What will be downloaded, and how big it is, a line each."""
     lines, total, unsure = [], 0, False
     for archive in found.archives:
-        have = (folder / KEPT / archive.name).is_file()
+        have = found.place(archive, folder).is_file()
         size = archive.size if archive.size is not None else _asked_size(archive.url)
         unsure |= size is None
         total += 0 if have else (size or 0)
@@ -155,18 +206,20 @@ def _asked_size(url: str) -> int | None:
     return int(length) if length and length.isdigit() else None
 
 
-def fetch(found: Collection, folder: Path, tick: Callable[[str], Tick] = lambda name: lambda done, total: None) -> None:
+def fetch(
+    found: Collection | Files, folder: Path, tick: Callable[[str], Tick] = lambda name: lambda done, total: None
+) -> None:
     """Download every archive of a collection and unpack its texts into the folder."""
-    kept = folder / KEPT
-    _make(kept)
-    missing = sum(a.size or 0 for a in found.archives if not (kept / a.name).is_file())
-    free = shutil.disk_usage(kept).free
+    places = {archive: found.place(archive, folder) for archive in found.archives}
+    for place in places.values():
+        _make(place.parent)
+    missing = sum(archive.size or 0 for archive, place in places.items() if not place.is_file())
+    free = shutil.disk_usage(folder).free
     if missing > free:
         raise DataError(f"{megabytes(missing)} to download, but {folder} has {megabytes(free)} free")
-    for archive in found.archives:
-        download(archive, kept / archive.name, tick(archive.name))
-    for text in found.texts:
-        unpack(text, kept / text.archive.name, folder, found.languages)
+    for archive, place in places.items():
+        download(archive, place, tick(place.name))
+    found.unpack(folder)
 
 
 def _make(folder: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from pag.errors import InputError
 from pag.generator import Output, Result
 
-RECORDS = ("alignment", "plan", "gate", "switch", "commitment")
+RECORDS = ("alignment", "plan", "gate", "switch", "commitment", "copying", "copied", "copy_share")
 
 
 def read_lines(path: Path | None) -> Iterator[str | InputError]:
@@ -56,6 +56,8 @@ def as_json(result: Result, records: bool) -> dict[str, Any]:
 
 def _output(output: Output, records: bool) -> dict[str, Any]:
     line: dict[str, Any] = {"text": output.text, "score": output.score, "log_prob": output.log_prob}
+    if output.copied is not None:  # word numbers of the source, where the output can copy
+        line |= {"tokens": output.tokens, "copied": [None if n < 0 else n for n in output.copied.tolist()]}
     if records:
         line |= {"source": output.source, "tokens": output.tokens}
         line |= {name: np.round(value, 5).tolist() for name, value in arrays(output).items()}

@@ -95,11 +95,11 @@ def questions(
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="wmt15/en-de, wmt15/en-cs or wmt15/en-fi.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="squad, wmt15/en-de, wmt15/en-cs or wmt15/en-fi.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder; default: data/NAME.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be downloaded.")] = False,
 ) -> None:
-    """Download public data, verify it and unpack it as plain text. Stopped, the same command goes on."""
+    """Download public data, verify and unpack it. Stopped, the same command goes on."""
     from pag import fetch as fetching
 
     found, folder = fetching.collection(name), out or Path("data") / name
@@ -110,7 +110,7 @@ def fetch(
         return
     with _bars() as bars:
         fetching.fetch(found, folder, lambda title: _bar(bars, title))
-    print(f"Now:\n{fetching.prepare_command(found, folder)}")
+    print(f"Now:\n{found.command(folder)}")
 
 
 def _bars() -> "Progress":
