@@ -64,7 +64,8 @@ def teacher_forced(
     tokens = 0.0
     health: dict[str, float] = {}
     gaps: list[int] = []
-    for _, cpu in batches(task, data, recipe.generate.batch_size or 32):
+    size = recipe.generate.batch_size or (256 if fabric.device.type == "cuda" else 32)
+    for _, cpu in batches(task, data, size):
         batch, first = cpu.to(fabric.device), not tokens
         with fabric.autocast():
             forward = model(batch, None, held, record=first)

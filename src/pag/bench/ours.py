@@ -184,6 +184,10 @@ class Replanning(Searching):
             last = plan.state_norm if sizes.layer_norm else plan.state  # type: ignore[union-attr]
             last.bias[every - 1] = SURE  # type: ignore[union-attr, operator]
 
+    @property
+    def replayable(self) -> bool:
+        return self.model.replayable
+
     def begin(self, batch: Batch) -> tuple[Memory, DecoderState]:
         memory, state = self.model.begin(batch)
         attention = state.attention
