@@ -25,6 +25,7 @@ from pag.gradients import Course, Gradients
 from pag.hypotheses import Hypothesis
 from pag.losses import losses
 from pag.model import Forward, Seq2Seq
+from pag.ops.step import fused
 from pag.ops.unroll import BACKENDS, choose
 from pag.optim import build_optimizer
 from pag.run import PRECISIONS as FABRIC
@@ -156,6 +157,7 @@ class Searching:
     def __init__(self, variant: str, sizes: Sizes, device: str, precision: str, sentences: int, length: int) -> None:
         self.device, self.precision, self.length = device, precision, length
         self.model = model_of(variant, sizes, device).eval()
+        self.said = fused.choose(self.model)[1]
         with torch.no_grad():
             self.model.readout.output.bias[END] = UNLIKELY
         self.batch = replace(collate(examples(sentences, sizes)), target=None, target_lengths=None).to(device)

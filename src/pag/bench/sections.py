@@ -62,7 +62,10 @@ class Sections:
         if self.neighbour.there:
             models = {JOEYNMT: joeynmt.Searching(*where), **models}
         for beam in settings.beams:
-            contestants = [Contestant(name, "search", partial(model.run, beam)) for name, model in models.items()]
+            contestants = [
+                Contestant(name, "search", partial(model.run, beam), note=getattr(model, "said", ""))
+                for name, model in models.items()
+            ]
             yield self._searches([*self._absent(), *contestants], "decode", beam_name(beam), precision)
 
     def replan(self) -> Iterator[list[Row]]:

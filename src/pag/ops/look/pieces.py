@@ -78,11 +78,12 @@ def replan(
     rows = Rows.of(keys, moving, active)
     before = rows.take(plan).transpose(1, 2).contiguous()  # A_{t-1}, position by position [R, S, k]
     beta = read_norm(read(before)).tanh_().to(keys.dtype)  # β [R, S, r]
-    summary, weight, bias = (x.to(keys.dtype) for x in (summary.t(), candidate.weight.t(), candidate.bias))
-    proposed = keys.new_empty(before.shape)  # Ā
+    summary, weight = summary.t().to(keys.dtype), candidate.weight.to(keys.dtype)
+    proposed = keys.new_empty(len(weight), *before.shape[:2])  # Ā [k, R, S]: k rows of many are twice as fast
     for part, layer in rows.pieces():
         hidden = layer.addmm_(beta[part].flatten(0, 1), summary).tanh_()
-        torch.addmm(bias, hidden, weight, out=proposed[part].view(-1, before.shape[-1]))
+        torch.mm(weight, hidden.t(), out=proposed[:, part].flatten(1))
+    proposed = proposed.permute(1, 2, 0) + candidate.bias
     opened = gates(rows, gate_keys, rows.take(gate_moving)).to(plan.dtype)
     renewed = torch.lerp(before, proposed.to(plan.dtype), opened)
     followed = torch.cat([plan[:, 1:], torch.zeros_like(plan[:, :1])], 1)

@@ -244,7 +244,8 @@ class Plan(Committing):
         read = torch.addmm(packed.read_bias, flat(self.plan[t]), self.read)
         torch.tanh(self.read_norm.step(read), out=self.beta[at])
         self.hide(at, self.move(t, planner), Rows())
-        torch.addmm(packed.head_bias, flat(self.wide), packed.head.t(), out=flat(self.candidate[at]))
+        proposed = torch.mm(packed.head, flat(self.wide).t())  # k rows of many: twice as fast as many rows of k
+        torch.add(proposed.t(), packed.head_bias, out=flat(self.candidate[at]))
         moving = self.gate_norm.step(planner[:, self.layout.gate])
         if self.layout.context_columns:
             moving = moving + seen
