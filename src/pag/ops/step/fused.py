@@ -51,7 +51,7 @@ def begin(model: "Seq2Seq", memory: Memory, state: DecoderState) -> tuple[Memory
     fused = FusedStep(model, memory)
     annotations = memory.annotations
     if fused.projected:
-        annotations = torch.cat([annotations @ fused.from_context, annotations], -1)
+        annotations = torch.cat([annotations @ fused.from_context + fused.context_bias, annotations], -1)
     kept = {f.name: getattr(memory, f.name) for f in fields(memory)}
     prepared = Prepared(**{**kept, "annotations": annotations}, fused=fused)
     return prepared, replace(state, attention=model.decoder.attention.start(prepared))
@@ -93,9 +93,8 @@ class FusedStep:
         lower, lower_bias = joined([rows_of(decoder.lower.state), *([] if from_upper else planner)])
         self.upper, self.upper_bias = self.pack(upper), upper_bias.detach().to(self.products)
         self.lower, self.lower_bias = self.pack(lower), lower_bias.detach().to(self.products)
-        to_upper, hidden = decoder.upper.input, self.readout.hidden.weight
-        middle, bias = joined([(to_upper.weight[:, : self.d], to_upper.bias), (hidden[:, : self.d], None)])
-        self.middle, self.middle_bias = self.pack(middle), bias.detach().to(self.products)
+        hidden = self.readout.hidden.weight
+        self.middle = self.pack(torch.cat([decoder.upper.input.weight[:, : self.d], hidden[:, : self.d]]))
         self.top = self.pack(hidden[:, self.d : 2 * self.d])
         output = self.readout.output
         self.output, self.output_bias = self.pack(output.weight), output.bias.detach().to(self.products)
@@ -105,6 +104,9 @@ class FusedStep:
         of_grus = [decoder.lower.input.weight[:, self.e :], decoder.upper.input.weight[:, self.d :]]
         rows = [*of_grus, hidden[:, 2 * self.d + self.e :], *context_rows(self.attention)]
         self.from_context = self.pack(torch.cat(rows))
+        # An alignment sums to one: a bias of the upper GRU's input may as well be the context's.
+        self.context_bias = self.from_context.new_zeros(self.from_context.shape[1])
+        self.context_bias[3 * self.d : 6 * self.d] = decoder.upper.input.bias.detach()
         self.seen_columns = 6 * self.d + self.r
 
     def step(
@@ -124,11 +126,11 @@ class FusedStep:
         planner = (up if self.attention.settings.plans_from == "upper" else low)[:, 3 * d :]
         products = self.of_planner(planner, energy, state.attention)
         glimpse, attention = self.attention.look(products, memory, state.attention, None, held)
-        to_lower, to_upper, to_hidden = self.of_context(glimpse.context).split([3 * d, 3 * d, self.r], -1)
+        to_lower, to_middle = self.of_context(glimpse.context).split([3 * d, 3 * d + self.r], -1)
         lower = decoder.lower.mix(of_lower + to_lower, low[:, : 3 * d], state.lower)
-        middle = torch.addmm(self.middle_bias, lower.to(self.products), self.middle)
-        upper = decoder.upper.mix(middle[:, : 3 * d] + to_upper, up[:, : 3 * d], state.upper)
-        hidden = torch.addmm(of_hidden + to_hidden, upper.to(self.products), self.top).add_(middle[:, 3 * d :]).tanh_()
+        to_upper, to_hidden = torch.addmm(to_middle, lower.to(self.products), self.middle).split([3 * d, self.r], -1)
+        upper = decoder.upper.mix(to_upper, up[:, : 3 * d], state.upper)
+        hidden = torch.addmm(of_hidden + to_hidden, upper.to(self.products), self.top).tanh_()
         logits = torch.addmm(self.output_bias, hidden, self.output)
         seen = replace(glimpse, context=glimpse.context[:, -self.size :])
         return logits.to(exact(logits)).log_softmax(-1), seen, DecoderState(lower, upper, attention)
@@ -141,7 +143,9 @@ class FusedStep:
     def of_context(self, context: Tensor) -> Tensor:
         """The context's products for the GRUs and the readout."""
         columns = slice(0, self.seen_columns)
-        return context[:, columns] if self.projected else context.to(self.products) @ self.from_context[:, columns]
+        if self.projected:
+            return context[:, columns]
+        return torch.addmm(self.context_bias[columns], context.to(self.products), self.from_context[:, columns])
 
     def of_planner(self, planner: Tensor, energy: Tensor, state: State) -> Products:
         """What `Attention.project` gives, from the columns of the state that plans."""
