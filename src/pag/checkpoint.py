@@ -22,6 +22,7 @@ from pag.config import Recipe, build_recipe
 from pag.errors import CheckpointError, RunError
 from pag.model import Seq2Seq
 from pag.registry import TASKS, find
+from pag.squeeze import restore
 from pag.tasks.base import Task
 
 FORMAT = 1
@@ -130,7 +131,7 @@ class Checkpoint:
 
     def model(self, task: Task) -> Seq2Seq:
         model = Seq2Seq(self.recipe, len(task.source), len(task.target))
-        load_weights(model, self.tensors(WEIGHTS), self.folder / WEIGHTS)
+        load_weights(model, restore(self.tensors(WEIGHTS)), self.folder / WEIGHTS)
         return model
 
     def _verified(self, name: str, checksum: str) -> bytes:

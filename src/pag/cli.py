@@ -268,6 +268,25 @@ def average(
     print(f"{out}: the mean of updates {', '.join(map(str, updates))}")
 
 
+@app.command(epilog="Example: pag export runs/en-de models/en-de --weights int8 --about about.md --examples some.en")
+def export(
+    run: RunFolder,
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Model folder to make.")],
+    weights: Annotated[str, typer.Option(help="How weights are stored: float32, float16 or int8.")] = "float16",
+    about: Annotated[Path | None, typer.Option(help="Markdown for the model card: data, purpose, limits.")] = None,
+    licence: Annotated[str, typer.Option(help="Of the model, for its card.")] = "",
+    scores: Annotated[Path | None, typer.Option(help="What `pag evaluate --json` printed, for the card.")] = None,
+    examples: Annotated[Path | None, typer.Option(help="Inputs whose outputs are kept, one a line.")] = None,
+) -> None:
+    """Make a small folder to hand on: the best model, a model card, and example outputs to check it by."""
+    from pag.export import Card, export, read_scores
+    from pag.textio import strict_lines
+
+    text = "\n".join(strict_lines(about)) if about else ""
+    card = Card(text, licence, read_scores(scores) if scores else None)
+    print(export(run, out, weights, card, strict_lines(examples) if examples else []))
+
+
 app.command(epilog="Example: pag bench --preset smoke --out runs/bench")(bench)
 app.command(epilog=REPRODUCE_EXAMPLE)(reproduce)
 app.command(epilog="Example: pag serve baseline=runs/baseline pag=runs/pag --port 8000")(serve)
