@@ -44,6 +44,7 @@ class Output:
     copying: np.ndarray | None = None  # z [T], probability of copying
     copied: np.ndarray | None = None  # source position that each token was copied from, −1 where it was written [T]
     copy_share: np.ndarray | None = None  # share of each token's probability that comes from copying [T]
+    answer: tuple[int, int] | None = None  # of a question: the answer's first source position, and the one after it
 
     def pharaoh(self) -> str:
         """`source-target` pairs of positions: each output token with where it looked most; ends left out."""
@@ -230,6 +231,7 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         record: dict[str, Any] = dict(found.record or {})
         if isinstance(example, Document):
             record |= asdict(copies(example.words, found.ids, found.log_probs, record["alignment"], record["copying"]))
+            record["answer"] = example.answer
         return Output(
             self.task.decode(found.ids, example, record.get("copied")),
             found.score,

@@ -60,8 +60,16 @@ def _output(output: Output, records: bool) -> dict[str, Any]:
         line |= {"tokens": output.tokens, "copied": [None if n < 0 else n for n in output.copied.tolist()]}
     if records:
         line |= {"source": output.source, "tokens": output.tokens}
-        line |= {name: np.round(value, 5).tolist() for name, value in arrays(output).items()}
+        line |= {name: np.round(value, 5).tolist() for name, value in arrays(output).items()} | copies(output)
     return line
+
+
+def copies(output: Output) -> dict[str, Any]:
+    """Of a question: where each token was copied from, or null, and the answer's place in the document."""
+    if output.copied is None:
+        return {}
+    places = [place if place >= 0 else None for place in output.copied.tolist()]
+    return {"copied": places, "answer": output.answer}
 
 
 def arrays(output: Output) -> dict[str, np.ndarray]:
@@ -82,7 +90,10 @@ def read_records(path: Path) -> list[Result]:
 
 
 def _read_output(told: dict[str, Any]) -> Output:
-    recorded = {name: np.array(told[name], np.float32) for name in RECORDS if name in told}
+    recorded: dict[str, Any] = {name: np.array(told[name], np.float32) for name in RECORDS if name in told}
+    if "copied" in told:
+        recorded["copied"] = np.array([-1 if place is None else place for place in told["copied"]])
+        recorded["answer"] = tuple(told["answer"])
     return Output(
         told["text"], told["score"], told["log_prob"], tuple(told["source"]), tuple(told["tokens"]), **recorded
     )

@@ -11,12 +11,14 @@ import httpx
 import torch
 import uvicorn
 
+from pag.config import read_recipe
 from pag.generator import Generator
 from pag.model import Seq2Seq
 from pag.server.app import create_app
 from pag.server.command import bind
 from pag.server.limits import Limits
 from pag.tasks.euler import EulerTask
+from pag.tasks.facts import FactsTask
 from tiny import tiny
 
 
@@ -30,6 +32,13 @@ def generator(attention: str, seed: int = 26) -> Generator:
         for weight in model.parameters():
             weight += 1.5 * torch.randn(weight.shape, generator=chance) / weight.shape[-1] ** 0.5
     return Generator(recipe, task, model, "cpu")
+
+
+def asker() -> Generator:
+    """A model that asks questions about made-up facts, untrained."""
+    recipe = read_recipe("questions/tiny", ["task.train=30", "task.valid=2", "task.test=4", "generate.max_length=8"])
+    task = FactsTask.build(recipe.task)
+    return Generator(recipe, task, Seq2Seq(recipe, len(task.source), len(task.target)), "cpu")
 
 
 @dataclass(frozen=True)

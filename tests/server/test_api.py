@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serving import Serving, generator, serving
+from serving import Serving, asker, generator, serving
 
 from pag.server.guard import HEADERS
 from pag.server.limits import Limits
@@ -151,9 +151,10 @@ BAD = [
     ({"text": "1 connected-to x"}, 422, "input", "symbol 3, 'x', is not in the vocabulary"),
     ({"text": "  "}, 422, "empty", "the input is empty"),
     ({"text": "1 " * 1200}, 422, "too_long", "the input has 1,201 tokens, its end included: 1,000 are the most"),
-    ({}, 422, "invalid", "give one of `text`, `graph`, or `document` with `answer`"),
+    ({}, 422, "invalid", "give one of `text`, `graph`, or `document` with its answer"),
     ({"text": "1", "graph": {"edges": [[1, 2]], "first": 1, "second": 2}}, 422, "invalid", "give one of"),
-    ({"document": "a b"}, 422, "invalid", "`document` and `answer` go together"),
+    ({"document": "a b"}, 422, "invalid", "`document` goes together with `answer`"),
+    ({"text": "1", "answer_start": 0}, 422, "invalid", "`document` goes together with `answer`"),
     ({"document": "a b", "answer": "b"}, 422, "input", "is not in the vocabulary"),
     ({"text": "1", "beam": 0}, 422, "invalid", "beam: Input should be greater than or equal to 1"),
     ({"text": "1", "beam": 33}, 422, "limit", "beam is at most 32 here, not 33"),
@@ -270,3 +271,23 @@ def test_plans_that_would_make_an_answer_too_long_are_left_out_and_it_says_so() 
         answer = ask(server, text=server.inputs()[0], include=EVERYTHING)
     assert "plan" not in answer["outputs"][0] and "alignment" in answer["outputs"][0]
     assert answer["warning"].startswith("plans and gates left out: an answer has at most 500 numbers")
+
+
+def test_a_question_says_where_its_words_and_its_answer_are() -> None:
+    with serving({"asker": asker()}) as server:
+        given = json.loads(server.inputs()[0])
+        [output] = ask(server, **given, include=["alignment"])["outputs"]
+        assert " ".join(output["source"][slice(*output["answer"])]) == given["answer"]
+        assert len(output["copied"]) == len(output["tokens"])
+        assert any(place is not None for place in output["copied"])
+        (_, source), *steps, (_, result) = events(server, **given, beam=1, include=["alignment"])
+        assert source["source"] == output["source"]
+        assert [token for _, step in steps for token in step["tokens"]] == result["outputs"][0]["tokens"]
+        assert "alignment" not in events(server, **given)[1][1], "copying needs alignments, but nobody asked for them"
+        by_place = {"document": given["document"], "answer_start": given["document"].find(given["answer"])}
+        assert ask(server, **by_place)["outputs"][0]["answer"][0] == output["answer"][0]
+        with server.client() as client:
+            models = client.get("/api/models").json()["models"]
+            score = client.post("/api/score", json={**given, "output": "who is it ?"})
+        assert models[0]["input"] == "document" and json.loads(models[0]["examples"][0]) == given
+        assert score.status_code == 200 and score.json()["log_prob"] < 0

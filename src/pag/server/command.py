@@ -35,6 +35,7 @@ def serve(
     generators = _load(runs, device)
     own_names = LOOPBACK if host in ("127.0.0.1", "::1", "localhost") else ()
     app = create_app(generators, limits, key, (*own_names, *hosts))
+    listening.listen(2048)
     address, bound, *_ = listening.getsockname()
     shown = f"[{address}]" if ":" in address else address
     print(f"serving {', '.join(generators)} at http://{shown}:{bound}/", flush=True)

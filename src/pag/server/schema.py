@@ -34,13 +34,13 @@ class Graph(Strict):
 
 
 class Input(Strict):
-    """One input: `text`, or `graph`, or `document` with `answer`."""
+    """One input: `text`, or `graph`, or `document` with its answer."""
 
     model: str | None = Field(None, max_length=200, description="a name from /api/models; default: the first")
     text: str | None = Field(None, description="a line as `pag generate` takes it")
     graph: Graph | None = Field(None, description="a graph, for a model of Eulerian circuits")
     document: str | None = Field(None, description="a document, for a model that asks questions")
-    answer: str | None = Field(None, description="the answer, a part of the document")
+    answer: str | None = Field(None, description="the answer, some text of the document")
     answer_start: int | None = Field(
         None, ge=0, le=10_000_000, description="where the answer starts in the document, in characters"
     )
@@ -57,11 +57,9 @@ class Input(Strict):
     def _one_input(self) -> Self:
         given = [name for name in ("text", "graph", "document") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError("give one of `text`, `graph`, or `document` with `answer`")
-        if (self.document is None) != (self.answer is None):
-            raise ValueError("`document` and `answer` go together")
-        if self.answer is None and self.answer_start is not None:
-            raise ValueError("`answer_start` goes with `answer`")
+            raise ValueError("give one of `text`, `graph`, or `document` with its answer")
+        if (self.document is None) != (self.answer is None and self.answer_start is None):
+            raise ValueError("`document` goes together with `answer`, or `answer_start`, or both")
         return self
 
     def line(self) -> str:
@@ -110,6 +108,7 @@ class OutputAnswer(BaseModel):
     switch: list[float] | None = Field(None, description="g [T]: 1 where the step re-planned")
     commitment: list[list[float]] | None = Field(None, description="c [T, k]")
     copied: list[int | None] | None = Field(None, description="the source position that each token was copied from [T]")
+    answer: list[int] | None = Field(None, description="the answer's first source position, and the one after it")
 
 
 class GenerateAnswer(BaseModel):
@@ -129,6 +128,7 @@ class ScoreAnswer(BaseModel):
 class ModelCard(BaseModel):
     name: str
     task: str
+    input: Literal["text", "graph", "document"] = Field(description="what it takes, besides `text`")
     attention: str
     k: int | None = Field(description="steps planned ahead; none for a model without a plan")
     parameters: int

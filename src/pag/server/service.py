@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pag.server.batcher import Batcher, Job
 from pag.server.limits import Limits, Refusal
 from pag.server.metrics import Metrics
 from pag.server.schema import GenerateRequest, Input, ModelCard, ScoreRequest
-from pag.textio import arrays
+from pag.textio import arrays, copies
 from pag.watch import Prefix
 
 EXAMPLES = 8
@@ -32,12 +32,12 @@ class Served:
         self.card = _card(name, generator)
 
     async def generate(self, asked: GenerateRequest) -> dict[str, Any]:
-        job = Job(self._line(asked), self._options(asked))
+        job = Job(self._input(asked)[0], self._options(asked))
         self.batcher.submit(job)
         return self._told(await self._answer(job), asked)
 
     async def score(self, asked: ScoreRequest) -> dict[str, Any]:
-        job = Job(self._line(asked), None, self._output(asked.output))
+        job = Job(self._input(asked)[0], None, self._output(asked.output))
         self.batcher.submit(job)
         found = await self._answer(job)
         assert isinstance(found, Score)
@@ -47,21 +47,21 @@ class Served:
     def stream(self, asked: GenerateRequest) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """Accepts the request now, or refuses it; then gives named events until the result or an error."""
         news: asyncio.Queue[Prefix | None] = asyncio.Queue()
-        job = Job(self._line(asked), self._options(asked), show=news.put_nowait)
+        line, example = self._input(asked)
+        job = Job(line, self._options(asked), show=news.put_nowait)
         job.answer.add_done_callback(lambda _: news.put_nowait(None))
         self.batcher.submit(job)
-        return self._events(asked, job, news)
+        return self._events(asked, job, example, news)
 
     async def _events(
-        self, asked: GenerateRequest, job: Job, news: "asyncio.Queue[Prefix | None]"
+        self, asked: GenerateRequest, job: Job, example: Example, news: "asyncio.Queue[Prefix | None]"
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        example = self.generator.task.encode(job.text)
         yield "source", {"model": self.name, "source": self.generator.task.source_labels(example.source, example)}
         shown: tuple[int, ...] = ()
         try:
             async with asyncio.timeout(self.limits.seconds):
                 while (seen := await news.get()) is not None:
-                    yield "tokens", self._added(seen, shown, job, example)
+                    yield "tokens", {**self._added(seen, shown, example, asked), "provisional": job.width > 1}
                     shown = seen.ids
                 yield "result", self._told(await job.answer, asked)
         except TimeoutError:
@@ -71,15 +71,14 @@ class Served:
         finally:
             job.gone = True
 
-    def _added(self, seen: Prefix, shown: Sequence[int], job: Job, example: Example) -> dict[str, Any]:
+    def _added(self, seen: Prefix, shown: Sequence[int], example: Example, asked: GenerateRequest) -> dict[str, Any]:
         """Keep that many of the tokens told before, then add these."""
-        assert job.options is not None
         task, keep = self.generator.task, seen.since(shown)
         event: dict[str, Any] = {"keep": keep, "tokens": task.target_labels(seen.ids[keep:], example)}
-        event |= {"text": task.decode(seen.ids, example), "provisional": job.width > 1}
-        if seen.alignment is not None:
+        event["text"] = task.decode(seen.ids, example)
+        if seen.alignment is not None and "alignment" in asked.include:
             event["alignment"] = _rounded(seen.alignment[keep:, : len(example.source)])
-        if seen.switch is not None:
+        if seen.switch is not None and "switch" in asked.include:
             event["switch"] = _rounded(seen.switch[keep:])
         return event
 
@@ -95,18 +94,18 @@ class Served:
     def _too_slow(self) -> Refusal:
         return Refusal(408, "timeout", f"no answer within {self.limits.seconds:g} s: ask for less, or try again later")
 
-    def _line(self, asked: Input) -> str:
-        """The input as a line that the model can take."""
+    def _input(self, asked: Input) -> tuple[str, Example]:
+        """The input as a line that the model can take, and encoded."""
         line = asked.line()
         if not line.strip():
             raise Refusal(422, "empty", "the input is empty")
         try:
-            length, most = len(self.generator.task.encode(line).source), self.card.max_source
+            example, most = self.generator.task.encode(line), self.card.max_source
         except InputError as error:
             raise Refusal(422, "input", str(error)) from None
-        if length > most:
+        if (length := len(example.source)) > most:
             raise Refusal(422, "too_long", f"the input has {length:,} tokens, its end included: {most:,} are the most")
-        return line
+        return line, example
 
     def _output(self, text: str) -> str:
         try:
@@ -177,11 +176,16 @@ def _card(name: str, generator: Generator) -> ModelCard:
     except PagError:  # the data that it was trained on is not here
         examples = []
     return ModelCard(
-        name=name, task=recipe.task.name, attention=recipe.attention.name, k=recipe.attention.k if plans else None,
+        name=name, task=recipe.task.name, input=_kind(generator),
+        attention=recipe.attention.name, k=recipe.attention.k if plans else None,
         parameters=sum(weights.numel() for weights in generator.model.parameters()), device=str(generator.device),
         beam=recipe.generate.beam, max_source=recipe.generate.max_source, max_length=recipe.generate.max_length,
         examples=examples,
     )  # fmt: skip
+
+
+def _kind(generator: Generator) -> Literal["text", "graph", "document"]:
+    return "document" if generator.task.points else "graph" if generator.recipe.task.name == "euler" else "text"
 
 
 def _values(output: Output, include: Sequence[str]) -> int:
@@ -191,12 +195,8 @@ def _values(output: Output, include: Sequence[str]) -> int:
 def _output(output: Output, include: Sequence[str]) -> dict[str, Any]:
     told: dict[str, Any] = {"text": output.text, "score": round(output.score, 6), "log_prob": round(output.log_prob, 6)}
     told |= {"source": list(output.source), "tokens": list(output.tokens)}
-    copied = getattr(output, "copied", None)
-    return (
-        told
-        | {name: _rounded(value) for name, value in arrays(output).items() if name in include}
-        | ({"copied": list(copied)} if copied is not None else {})
-    )
+    recorded = {name: _rounded(value) for name, value in arrays(output).items() if name in include}
+    return told | recorded | copies(output)
 
 
 def _rounded(values: np.ndarray) -> Any:

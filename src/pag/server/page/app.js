@@ -38,9 +38,9 @@ class App {
   }
 
   async fillPane(pane, asked, show, signal) {
-    pane.begin(asked);
+    pane.begin();
     try {
-      await stream({ ...asked.body, model: pane.card.name }, (name, value) => {
+      await stream({ ...asked, model: pane.card.name }, (name, value) => {
         if (name === "source") pane.growing.source = value.source;
         else if (name === "tokens") pane.grow(value);
         else if (name === "result") pane.finish(value, show);

@@ -3,8 +3,8 @@ import { el, freshId, replace } from "./dom.js";
 import { parseGraph, shortForm } from "./graph.js";
 
 const HINTS = {
-  euler: "Edges like 1-2, then where to start: 1-2 2-3 3-1 start 1 2. The task's own words work too.",
-  questions: "A document, and the part of it that the question should ask for.",
+  graph: "Edges like 1-2, then where to start: 1-2 2-3 3-1 start 1 2. The task's own words work too.",
+  document: "A document, and the part of it that the question should ask for.",
 };
 
 function field(name, input, extra) {
@@ -13,9 +13,15 @@ function field(name, input, extra) {
 }
 
 // An example as the page shows it.
-function friendly(task, line) {
-  const graph = task === "euler" ? parseGraph(line) : null;
+function friendly(input, line) {
+  if (input === "document") return documentAndAnswer(line);
+  const graph = input === "graph" ? parseGraph(line) : null;
   return graph?.second ? shortForm(graph) : line;
+}
+
+function documentAndAnswer(line) {
+  const asked = JSON.parse(line);
+  return `${asked.answer ?? "…"} — ${asked.document}`;
 }
 
 export class Form {
@@ -50,18 +56,18 @@ export class Form {
   }
 
   get wants() {
-    return this.card.task === "questions" ? "document" : "text";
+    return this.card.input === "document" ? "document" : "text";
   }
 
   changed() {
     const { card } = this;
     replace(this.examples, el("option", { value: "" }, card.examples.length ? "Pick one …" : "none"),
-      card.examples.map((line, i) => el("option", { value: i }, `${i + 1}. ${shorten(friendly(card.task, line))}`)));
+      card.examples.map((line, i) => el("option", { value: i }, `${i + 1}. ${shorten(friendly(card.input, line))}`)));
     this.examples.disabled = !card.examples.length;
     for (const node of this.texts) node.hidden = this.wants !== "text";
     for (const node of this.documents) node.hidden = this.wants !== "document";
     this.text.required = this.wants === "text";
-    this.hint.textContent = HINTS[card.task] ?? "";
+    this.hint.textContent = HINTS[card.input] ?? "";
     this.beam.value = card.beam;
     if (!this.text.value && !this.document.value && card.examples.length) {
       this.examples.value = "0";
@@ -73,7 +79,7 @@ export class Form {
     const line = this.card.examples[this.examples.value];
     if (line === undefined) return;
     if (this.wants === "document") this.fillDocument(line);
-    else this.text.value = friendly(this.card.task, line);
+    else this.text.value = friendly(this.card.input, line);
   }
 
   fillDocument(line) {
@@ -83,20 +89,20 @@ export class Form {
     this.start = asked.answer_start;
   }
 
-  // What the server is asked, and the answer that a document's view marks.
+  // What the server is asked.
   asked() {
     const include = ["alignment", "plan", "gate", "switch", "commitment"];
     const common = { beam: Number(this.beam.value), n_best: Number(this.nbest.value), include };
     if (this.wants === "document") {
       const [document, answer] = [this.document.value, this.answer.value];
       const isThere = this.start !== undefined && document.startsWith(answer, this.start);
-      return { body: { ...common, document, answer, ...(isThere ? { answer_start: this.start } : {}) }, answer };
+      return { ...common, document, answer, ...(isThere ? { answer_start: this.start } : {}) };
     }
     const text = this.text.value.trim();
-    const graph = this.card.task === "euler" && !text.includes("connected-to") ? parseGraph(text) : null;
-    if (!graph?.second) return { body: { ...common, text } };
+    const graph = this.card.input === "graph" && !text.includes("connected-to") ? parseGraph(text) : null;
+    if (!graph?.second) return { ...common, text };
     const numbered = { edges: graph.edges.map((pair) => pair.map(Number)), first: Number(graph.first), second: Number(graph.second) };
-    return { body: { ...common, graph: numbered } };
+    return { ...common, graph: numbered };
   }
 
   view() {

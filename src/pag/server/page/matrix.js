@@ -54,10 +54,11 @@ export class Matrix {
     const widest = (names) => names.reduce((most, name) => Math.max(most, context.measureText(label(name)).width), 0);
     this.gutter = Math.min(LONGEST, Math.ceil(widest(this.data.rowLabels))) + MARK + 10;
     this.left = Math.max(...this.together.map((matrix) => matrix.gutter ?? 0));
+    for (const other of this.together) if (other.gutter && other.left !== this.left) other.layout();
     this.top = this.header ? Math.min(LONGEST, Math.ceil(widest(this.data.columnLabels))) + 12 : 0;
     const room = this.node.clientWidth - this.left - 1;
     const fit = columns ? room / columns : 20;
-    this.width = Math.max(4, (fit >= 11 ? Math.min(fit, 34) : 15) * this.zoom);
+    this.width = Math.max(4, (fit >= 11 ? Math.min(fit, 44) : 15) * this.zoom);
     this.height = Math.max(4, clamp(420 / Math.max(1, rows), 15, 24) * this.zoom);
     this.space.style.width = `${Math.max(this.left + columns * this.width, 1)}px`;
     this.space.style.height = `${this.top + rows * this.height + 1}px`;

@@ -46,10 +46,10 @@ export class Pane {
     this.save.hidden = true;
   }
 
-  begin(asked, source = []) {
-    Object.assign(this, { asked, answer: null, chosen: 0, step: 0 });
+  begin() {
+    Object.assign(this, { answer: null, chosen: 0, step: 0 });
     this.film.pause();
-    this.growing = { text: "", tokens: [], source, alignment: [], switch: [] };
+    this.growing = { text: "", tokens: [], source: [], alignment: [], switch: [] };
     this.error.hidden = this.warning.hidden = true;
     this.status.textContent = "generating …";
     this.node.setAttribute("aria-busy", "true");
@@ -107,7 +107,7 @@ export class Pane {
     if (output.alignment) this.alignment.set(output);
     this.graph.set(output.source);
     this.source.node.hidden = Boolean(this.graph.graph) || !output.alignment;
-    if (!this.source.node.hidden) this.source.set(output, this.asked.answer);
+    if (!this.source.node.hidden) this.source.set(output);
     this.step = Math.min(step ?? 0, output.tokens.length - 1);
     this.show(this.step);
     if (byHand) this.onView(this);

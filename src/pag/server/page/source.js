@@ -18,17 +18,17 @@ export class SourceView {
     onTheme(() => this.output && this.show(this.output, this.step));
   }
 
-  set(output, answer) {
+  set(output) {
     const copies = new Map();
     (output.copied ?? []).forEach((place, step) => place !== null && !copies.has(place) && copies.set(place, step));
-    const marked = answerSpan(output.source, answer);
-    this.title.textContent = marked.length ? "The document" : "The source";
+    const [first, after] = output.answer ?? [0, 0];
+    this.title.textContent = output.answer ? "The document" : "The source";
     this.words = output.source.map((token, place) => el("span", {
-      class: `word${copies.has(place) ? " copied" : ""}${marked.includes(place) ? " answer" : ""}`,
+      class: `word${copies.has(place) ? " copied" : ""}${place >= first && place < after ? " answer" : ""}`,
       "data-step": copies.get(place) ?? null,
     }, label(token).replaceAll("␣", " ")));
     replace(this.text, this.words.flatMap((word) => [word, " "]));
-    const notes = ["shaded: where this step looks", marked.length && "framed: the answer", copies.size && "underlined: copied into the output"];
+    const notes = ["shaded: where this step looks", output.answer && "framed: the answer", copies.size && "underlined: copied into the output"];
     this.legend.textContent = notes.filter(Boolean).join(" · ");
   }
 
@@ -39,25 +39,11 @@ export class SourceView {
     const from = output.copied?.[step];
     this.words.forEach((word, place) => {
       word.style.backgroundColor = weights[place] > 0.01 ? shade("alignment", weights[place], { faint: true }) : "";
-      word.classList.toggle("deep", Math.sqrt(weights[place]) > 0.55);
+      word.classList.toggle("deep", Math.sqrt(weights[place]) > 0.48);
       word.classList.toggle("from-here", place === from);
       word.title = percent(weights[place]);
     });
     const target = this.words[from ?? -1];
     if (target) this.text.scrollTop = target.offsetTop - this.text.offsetTop - this.text.clientHeight / 2;
   }
-}
-
-// The positions whose words are the answer's, the first time that they stand together.
-function answerSpan(source, answer) {
-  const plain = (words) => words.join("").toLowerCase().replaceAll(/\s/g, "");
-  const wanted = answer ? plain([answer]) : "";
-  for (let from = 0; wanted && from < source.length; from += 1) {
-    for (let to = from + 1; to <= source.length; to += 1) {
-      const found = plain(source.slice(from, to));
-      if (found === wanted) return Array.from({ length: to - from }, (_, i) => from + i);
-      if (!wanted.startsWith(found)) break;
-    }
-  }
-  return [];
 }

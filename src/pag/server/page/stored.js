@@ -8,7 +8,7 @@ document.getElementById("theme").replaceWith(themeButton());
 const panes = results.map(({ card, ...answer }, number) => {
   const name = results.length > 1 ? `${title} ${number + 1}` : title;
   const pane = new Pane({ ...card, name, stored: true });
-  pane.begin({});
+  pane.begin();
   pane.finish(answer);
   return pane.node;
 });
