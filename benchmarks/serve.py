@@ -120,13 +120,24 @@ def _metric(text: str, name: str) -> float:
     return float(found[1]) if found else 0.0
 
 
+async def first_answer(session: aiohttp.ClientSession, address: str, text: str) -> None:
+    """Waits for a server that tells its address before it listens; and warms the model up."""
+    for _ in range(600):
+        try:
+            async with session.post(f"{address}api/generate", json={"text": text}) as answer:
+                await answer.read()
+                return
+        except aiohttp.ClientConnectionError:
+            await asyncio.sleep(0.1)
+    raise SystemExit(f"no answer from {address}")
+
+
 async def drive(
     address: str, pairs: list[tuple[str, str]], clients: int, seconds: float, load: Load, watch: bool
 ) -> None:
     timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
-        async with session.post(f"{address}api/generate", json={"text": pairs[0][0]}) as answer:
-            await answer.read()  # the first request warms the model up
+        await first_answer(session, address, pairs[0][0])
         started = time.monotonic()
         until = started + seconds
         work = [client(session, address, pairs, until, load, number) for number in range(clients)]

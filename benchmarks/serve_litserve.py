@@ -1,5 +1,6 @@
 """The same model behind LitServe, for `benchmarks/serve.py --litserve`: python benchmarks/serve_litserve.py RUN."""
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -25,10 +26,16 @@ class Api(litserve.LitAPI):
         return {"text": text}
 
 
+def stop(*_: Any) -> None:
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGTERM, stop)
     api = Api(max_batch_size=64, batch_timeout=0.003, api_path="/api/generate")
     print(f"serving at http://127.0.0.1:{port}/", flush=True)
     litserve.LitServer(api, accelerator="cpu", workers_per_device=1).run(
