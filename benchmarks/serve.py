@@ -61,7 +61,11 @@ class Load:
             "refused_429": self.refused,
             "longest_queue": self.longest_queue,
             "mean_batch": round(statistics.mean(self.batches), 1) if self.batches else None,
-            "memory_mib": [{"first": m[0], "last": m[-1], "most": max(m)} for m in self.memory if m],
+            "memory_mib": [
+                {"first": m[0], "after_10_s": m[min(10, len(m) - 1)], "last": m[-1], "most": max(m)}
+                for m in self.memory
+                if m
+            ],
         }
 
 

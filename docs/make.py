@@ -68,10 +68,43 @@ def readme() -> str:
     """The README with its table of results renewed."""
     from pag.reproduce.page import readme as tables
 
-    text = (ROOT / "README.md").read_text("utf-8")
-    before, _, rest = text.partition("<!-- results -->\n")
-    _, _, after = rest.partition("<!-- /results -->")
-    return f"{before}<!-- results -->\n{tables(RESULTS)}<!-- /results -->{after}"
+    return _renewed("README.md", "results", tables(RESULTS))
+
+
+def serve() -> str:
+    """The page about the server with its table of load renewed."""
+    return _renewed("docs/serve.md", "load", _load(json.loads((RESULTS / "serve-cpu.json").read_text())))
+
+
+def _renewed(page: str, name: str, table: str) -> str:
+    """A page with what stands between two marks replaced."""
+    before, _, rest = (ROOT / page).read_text("utf-8").partition(f"<!-- {name} -->\n")
+    _, _, after = rest.partition(f"<!-- /{name} -->")
+    return f"{before}<!-- {name} -->\n{table}<!-- /{name} -->{after}"
+
+
+def _load(found: dict[str, Any]) -> str:
+    names = {"batching": "`pag serve`", "one at a time": "`pag serve --batch 1`", "LitServe": "LitServe, same model"}
+    rows = []
+    for name, row in found["rows"].items():
+        latency = " / ".join(f"{row[f'p{p}_ms']:,.0f}" for p in (50, 95, 99))
+        batch = "—" if row["mean_batch"] is None else f"{row['mean_batch']:.0f}"
+        cells = [names[name], f"{row['answers']:,}", f"{row['answers_per_second']:,.0f}", latency, batch]
+        rows.append(f"| {' | '.join([*cells, str(row['wrong']), str(row['lost'])])} |")
+    batching = found["rows"]["batching"]
+    memory = ", ".join(f"{m['after_10_s']:.0f} to {m['last']:.0f} MiB" for m in batching["memory_mib"])
+    return f"""| server | answers | per second | latency in ms, p50 / p95 / p99 | requests a batch | wrong | lost |
+|---|---|---|---|---|---|---|
+{chr(10).join(rows)}
+
+{found["clients"]} clients that ask again as soon as they are answered, {batching["seconds"]:.0f} s for each server in
+{found["rounds"]} rounds that take turns, {found["run"]} model, {found["cores"]} cores shared by server, clients and
+other work, so the ratio says more than the rates: batching answers **{found["batching_over_one_at_a_time"]:.1f} ×** as
+many. Every answer was compared with the model's own. At most {batching["longest_queue"]} requests waited; the server's
+memory went from {memory} between the tenth second of a round and its last. torch {found["torch"]}.
+
+    python benchmarks/serve.py runs/quickstart --litserve --out benchmarks/results/serve-cpu.json
+"""
 
 
 def _newstest(found: dict[str, Any]) -> str:
@@ -106,7 +139,13 @@ def figures() -> None:
         draw(name, read_table(name), read_results(RESULTS / f"{name}.json"), FIGURES)
 
 
-PAGES = {"docs/cli.md": cli, "docs/settings.md": settings, "docs/results.md": results, "README.md": readme}
+PAGES = {
+    "docs/cli.md": cli,
+    "docs/settings.md": settings,
+    "docs/results.md": results,
+    "docs/serve.md": serve,
+    "README.md": readme,
+}
 
 
 def main() -> None:

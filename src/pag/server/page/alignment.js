@@ -18,7 +18,7 @@ export class AlignmentView {
     });
     this.matrix.node.addEventListener("keydown", (event) => this.key(event, onStep, onPlay));
     this.table = el("details", { ontoggle: () => this.fillTable() }, el("summary", {}, "The alignment as a table"));
-    this.node = el("section", { class: "card", "aria-labelledby": title },
+    this.node = el("section", { class: "card" },
       el("div", { class: "card-head" }, el("h3", { id: title }, "The alignment"), this.note, this.tools(onLook)),
       this.matrix.node, this.caption, this.table);
   }
@@ -50,6 +50,7 @@ export class AlignmentView {
     this.matrix.select(step);
     const weights = this.output.alignment[step];
     const [most] = top(weights, 1);
+    this.matrix.revealColumn(most);
     const words = `Step ${step + 1} of ${this.output.tokens.length}: ${label(this.output.tokens[step])}, `
       + `${headline(this.output, step).words}, looks at ${quoted(this.output.source[most])}, ${percent(weights[most])}`;
     this.matrix.node.setAttribute("aria-valuenow", step + 1);

@@ -4,7 +4,7 @@ import { percent, top } from "./numbers.js";
 
 const [WIDTH, HEIGHT, FLOOR] = [260, 92, 20];
 
-export function drawCommitment(node, commitment, isReplanned) {
+export function drawCommitment(node, commitment, isFirst) {
   const step = WIDTH / commitment.length;
   const bars = commitment.map((share, slot) => {
     const high = Math.max(1, share * (HEIGHT - FLOOR - 16));
@@ -21,7 +21,7 @@ export function drawCommitment(node, commitment, isReplanned) {
   });
   const [most] = top(commitment, 1);
   const when = most === 0 ? "now" : `in ${most} step${most > 1 ? "s" : ""}`;
-  const forced = isReplanned && most !== 0 ? " (the first step plans in any case)" : "";
+  const forced = isFirst && most !== 0 ? " (the first step plans in any case)" : "";
   const words = `The commitment: re-plan ${when} (${percent(commitment[most])})${forced}`;
   replace(node, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": words },
     svg("line", { x1: 0, x2: WIDTH, y1: HEIGHT - FLOOR, y2: HEIGHT - FLOOR, class: "axis" }), ...bars));

@@ -78,7 +78,7 @@ export class GraphView {
   constructor() {
     this.drawing = el("div", { class: "graph" });
     this.words = el("p", { class: "note" });
-    this.node = el("section", { class: "card", "aria-label": "The graph" }, el("h3", {}, "The graph"), this.drawing, this.words);
+    this.node = el("section", { class: "card" }, el("h3", {}, "The graph"), this.drawing, this.words);
   }
 
   // Any source that tells a graph and asks for a circuit is drawn.

@@ -114,11 +114,16 @@ export class Matrix {
   moveColumn(by) {
     const columns = this.size[1];
     this.column = clamp(this.column < 0 ? (by > 0 ? 0 : columns - 1) : this.column + by, 0, columns - 1);
-    const from = this.column * this.width;
-    const seen = this.node.clientWidth - this.left;
-    this.node.scrollLeft = clamp(this.node.scrollLeft, from + this.width - seen, from);
+    this.revealColumn(this.column);
     this.onCell?.(this.selected, this.column);
     this.later();
+  }
+
+  revealColumn(column) {
+    if (this.hovered) return;
+    const from = column * this.width;
+    const seen = this.node.clientWidth - this.left;
+    this.node.scrollLeft = clamp(this.node.scrollLeft, from + this.width - seen, from);
   }
 
   paint() {

@@ -36,7 +36,7 @@ export class Pane {
   outputCard() {
     const { name, attention, k } = this.card;
     const about = [attention, k && `k = ${k}`].filter(Boolean).join(", ");
-    return el("section", { class: "card", "aria-label": "Output" },
+    return el("section", { class: "card" },
       el("div", { class: "card-head" }, el("h2", {}, name), el("span", { class: "note" }, about), this.status, this.save),
       this.error, this.warning, this.text.node, this.film.node);
   }

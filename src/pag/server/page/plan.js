@@ -1,6 +1,6 @@
 // The plan at one step: k rows of intended attention, the plan before, the gate, the commitment, and what was done.
 import { drawCommitment } from "./commitment.js";
-import { el, freshId, replace } from "./dom.js";
+import { el, replace } from "./dom.js";
 import { label, quoted } from "./labels.js";
 import { Matrix } from "./matrix.js";
 import { percent, top } from "./numbers.js";
@@ -10,8 +10,7 @@ const ROW_NAMES = (k) => Array.from({ length: k }, (_, row) => (row === 0 ? "now
 
 export class PlanView {
   constructor() {
-    const title = freshId("plan");
-    this.title = el("h3", { id: title });
+    this.title = el("h3");
     this.words = el("p", { class: "story" });
     this.plan = this.matrix("plan", true, "The plan: rows are the next steps, columns the source");
     this.old = this.matrix("plan", false, "The plan before, one step on");
@@ -26,7 +25,7 @@ export class PlanView {
       el("h4", {}, "The gate ", el("span", { class: "note" }, "how much of each planned value is new")), this.gate.node,
       el("details", {}, el("summary", {}, "The plan as a table"), this.table));
     this.commitmentPart = el("figure", {}, this.commitment, el("figcaption", { class: "note" }, this.committed));
-    this.node = el("section", { class: "card plan-view", "aria-labelledby": title },
+    this.node = el("section", { class: "card plan-view" },
       el("div", { class: "plan-head" }, el("div", {}, this.title, this.words), this.commitmentPart), this.planPart);
   }
 
@@ -55,7 +54,7 @@ export class PlanView {
     this.showPlan(output, step);
     this.commitmentPart.hidden = !output.commitment;
     if (output.commitment) {
-      const words = drawCommitment(this.commitment, output.commitment[step], replanned(output, step));
+      const words = drawCommitment(this.commitment, output.commitment[step], step === 0);
       this.committed.textContent = words;
     }
   }

@@ -39,8 +39,8 @@ function endpoint(schemas, path, method, about) {
   return el("section", { class: "endpoint" },
     el("h2", {}, el("code", {}, `${method.toUpperCase()} ${path}`)), el("p", {}, about.description ?? ""),
     el("pre", {}, command(path, method)),
-    body && [el("h4", {}, "Request"), fields(schemas, body)].flat(),
-    answer && [el("h4", {}, "Answer"), fields(schemas, answer)].flat(),
+    body && [el("h3", {}, "Request"), fields(schemas, body)].flat(),
+    answer && [el("h3", {}, "Answer"), fields(schemas, answer)].flat(),
     errors.length && el("p", { class: "note" }, `Errors: ${errors.map(([status, { description }]) => `${status} (${description})`).join(", ")}`));
 }
 

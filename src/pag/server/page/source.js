@@ -10,7 +10,7 @@ export class SourceView {
     this.text = el("p", { class: "source" });
     this.legend = el("p", { class: "note" });
     this.title = el("h3", {}, "The source");
-    this.node = el("section", { class: "card", "aria-label": "The source" }, this.title, this.text, this.legend);
+    this.node = el("section", { class: "card" }, this.title, this.text, this.legend);
     this.text.addEventListener("click", (event) => {
       const word = event.target.closest("[data-step]");
       if (word) onStep(Number(word.dataset.step), true);
