@@ -40,8 +40,9 @@ class Load:
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     wrong: int = 0
-    lost: int = 0  # no answer, or one that is neither 200 nor 429
+    lost: int = 0  # no answer, or one that is none of 200, 408 and 429
     refused: int = 0  # 429
+    late: int = 0  # 408: waited longer than the server's limit
     longest_queue: int = 0
     memory: list[list[float]] = field(default_factory=list)  # MiB, sampled each second, by round
     batches: list[float] = field(default_factory=list)  # mean requests of a batch, by round
@@ -59,6 +60,7 @@ class Load:
             "wrong": self.wrong,
             "lost": self.lost,
             "refused_429": self.refused,
+            "late_408": self.late,
             "longest_queue": self.longest_queue,
             "mean_batch": round(statistics.mean(self.batches), 1) if self.batches else None,
             "memory_mib": [
@@ -99,6 +101,8 @@ async def client(
         if answer.status == 429:
             load.refused += 1
             await asyncio.sleep(float(answer.headers["Retry-After"]))
+        elif answer.status == 408:
+            load.late += 1
         elif answer.status != 200:
             load.lost += 1
         else:
@@ -154,7 +158,7 @@ def main() -> None:
     parser.add_argument("run")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60, help="for each server, over all rounds")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--litserve", action="store_true")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()

@@ -73,7 +73,8 @@ def readme() -> str:
 
 def serve() -> str:
     """The page about the server with its table of load renewed."""
-    return _renewed("docs/serve.md", "load", _load(json.loads((RESULTS / "serve-cpu.json").read_text())))
+    load, page = (json.loads((RESULTS / f"{name}-cpu.json").read_text()) for name in ("serve", "page"))
+    return _renewed("docs/serve.md", "load", _load(load, page))
 
 
 def _renewed(page: str, name: str, table: str) -> str:
@@ -83,27 +84,34 @@ def _renewed(page: str, name: str, table: str) -> str:
     return f"{before}<!-- {name} -->\n{table}<!-- /{name} -->{after}"
 
 
-def _load(found: dict[str, Any]) -> str:
+def _load(found: dict[str, Any], page: dict[str, Any]) -> str:
     names = {"batching": "`pag serve`", "one at a time": "`pag serve --batch 1`", "LitServe": "LitServe, same model"}
     rows = []
     for name, row in found["rows"].items():
         latency = " / ".join(f"{row[f'p{p}_ms']:,.0f}" for p in (50, 95, 99))
         batch = "—" if row["mean_batch"] is None else f"{row['mean_batch']:.0f}"
         cells = [names[name], f"{row['answers']:,}", f"{row['answers_per_second']:,.0f}", latency, batch]
-        rows.append(f"| {' | '.join([*cells, str(row['wrong']), str(row['lost'])])} |")
+        rows.append(f"| {' | '.join([*cells, *(str(row[name]) for name in ('wrong', 'lost', 'late_408'))])} |")
     batching = found["rows"]["batching"]
     memory = ", ".join(f"{m['after_10_s']:.0f} to {m['last']:.0f} MiB" for m in batching["memory_mib"])
-    return f"""| server | answers | per second | latency in ms, p50 / p95 / p99 | requests a batch | wrong | lost |
-|---|---|---|---|---|---|---|
+    columns = ["server", "answers", "per second", "latency in ms, p50 / p95 / p99", "requests a batch"]
+    head = f"| {' | '.join([*columns, 'wrong', 'lost', 'over 30 s'])} |"
+    return f"""{head}
+|---|---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
-{found["clients"]} clients that ask again as soon as they are answered, {batching["seconds"]:.0f} s for each server in
-{found["rounds"]} rounds that take turns, {found["run"]} model, {found["cores"]} cores shared by server, clients and
-other work, so the ratio says more than the rates: batching answers **{found["batching_over_one_at_a_time"]:.1f} ×** as
-many. Every answer was compared with the model's own. At most {batching["longest_queue"]} requests waited; the server's
-memory went from {memory} between the tenth second of a round and its last. torch {found["torch"]}.
+{found["clients"]} clients that ask again as soon as they are answered, {batching["seconds"]:.0f} s, {found["run"]}
+model, {found["cores"]} cores shared by server, clients and other work, so the ratio says more than the rates: batching
+answers **{found["batching_over_one_at_a_time"]:.1f} ×** as many. Every answer was compared with the model's own. At
+most {batching["longest_queue"]} requests waited; the server's memory went from {memory} between the tenth second and
+the last. torch {found["torch"]}. From a typed graph to its picture in the browser took {page["median_ms"]} ms in the
+median of {page["inputs"]} tries and {page["most_ms"]} ms at most, on the same cores.
 
     python benchmarks/serve.py runs/quickstart --litserve --out benchmarks/results/serve-cpu.json
+    python benchmarks/page.py runs/quickstart --out benchmarks/results/page-cpu.json
+
+LitServe was tried because it batches too. The server here needs no second process and no copy of its requests, streams
+what a search has so far, and stops a search that nobody waits for, so it is built on FastAPI with a batcher of its own.
 """
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,17 @@ def test_records_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
     with pytest.raises(InputError, match=r"r\.jsonl, line 1: not a record of"):
         read_records(tmp_path / "r.jsonl")
+
+
+def test_copied_places_and_the_answer_are_read_back_too(tmp_path: Path) -> None:
+    [written] = result().outputs
+    asked = replace(written, copied=np.array([1, -1, -1]), copy_share=np.array([0.5, 0.0, 0.0]), answer=(0, 2))
+    with RecordWriter(tmp_path / "r.jsonl") as writer:
+        writer.write(Result((asked,)))
+    [read] = read_records(tmp_path / "r.jsonl")[0].outputs
+    assert read.copied is not None and read.copied.tolist() == [1, -1, -1] and read.answer == (0, 2)
+    [found] = stored(page([Result((read,))], "asker"))["results"]
+    assert found["outputs"][0]["copied"] == [1, None, None] and found["outputs"][0]["answer"] == [0, 2]
 
 
 def test_plot_writes_the_page_from_a_run_and_from_records(run: Path, tmp_path: Path) -> None:

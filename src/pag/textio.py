@@ -56,16 +56,16 @@ def as_json(result: Result, records: bool) -> dict[str, Any]:
 
 def _output(output: Output, records: bool) -> dict[str, Any]:
     line: dict[str, Any] = {"text": output.text, "score": output.score, "log_prob": output.log_prob}
-    if output.copied is not None:  # word numbers of the source, where the output can copy
-        line |= {"tokens": output.tokens, "copied": [None if n < 0 else n for n in output.copied.tolist()]}
+    if output.copied is not None:
+        line |= {"tokens": output.tokens}
     if records:
         line |= {"source": output.source, "tokens": output.tokens}
-        line |= {name: np.round(value, 5).tolist() for name, value in arrays(output).items()} | copies(output)
-    return line
+        line |= {name: np.round(value, 5).tolist() for name, value in arrays(output).items()}
+    return line | copies(output)
 
 
 def copies(output: Output) -> dict[str, Any]:
-    """Of a question: where each token was copied from, or null, and the answer's place in the document."""
+    """Where the output can copy: each token's word number in the source, or null; and the answer's place there."""
     if output.copied is None:
         return {}
     places = [place if place >= 0 else None for place in output.copied.tolist()]
@@ -90,7 +90,7 @@ def read_records(path: Path) -> list[Result]:
 
 
 def _read_output(told: dict[str, Any]) -> Output:
-    recorded: dict[str, Any] = {name: np.array(told[name], np.float32) for name in RECORDS if name in told}
+    recorded: dict[str, Any] = {name: np.array(told[name]) for name in RECORDS if name in told}
     if "copied" in told:
         recorded["copied"] = np.array([-1 if place is None else place for place in told["copied"]])
         recorded["answer"] = tuple(told["answer"])

@@ -71,6 +71,17 @@ def test_a_request_that_takes_too_long_is_told_so_and_the_search_stops() -> None
         assert post(server, text=server.inputs()[0]).status_code == 200
 
 
+def test_who_has_gone_makes_room_in_the_queue() -> None:
+    with gated(Limits(queue=2, seconds=0.4, window=0)) as (server, gate), ThreadPoolExecutor(4) as pool:
+        text = server.inputs()[0]
+        late = [pool.submit(post, server, text=text)]
+        assert gate.reached.wait(60)
+        late += [pool.submit(post, server, text=text) for _ in range(2)]
+        assert [job.result().status_code for job in late] == [408] * 3
+        assert waiting(server) == 2
+        assert post(server, text=text).status_code == 408  # taken in, not refused
+
+
 def test_a_reader_that_leaves_in_mid_stream_stops_its_search() -> None:
     with gated(Limits()) as (server, gate):
         body = {"text": server.inputs()[0], "stream": True, "max_length": 12}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from browser import chromium, window
 from playwright.sync_api import Browser, Page, expect
-from serving import Serving, asker, gated, serving
+from serving import Serving, asker, gated, generator, serving
 
 from pag.generator import Result
 from pag.server.limits import Limits
@@ -189,6 +189,16 @@ def test_what_the_server_refuses_is_shown_in_its_own_words(page: Page) -> None:
     page.route("**/api/generate", lambda route: route.abort())
     ask(page)
     expect(page.get_by_role("alert")).to_have_text("the server cannot be reached")
+
+
+def test_a_key_is_asked_for_where_the_server_wants_one(browser: Browser) -> None:
+    with serving({"pag": generator("pag")}, key="s3cret") as server, window(browser) as page:
+        page.goto(server.url)
+        for key in ("wrong", "s3cret"):
+            page.get_by_label("This server wants a key").fill(key)
+            page.get_by_role("button", name="Open").click()
+        ask(page)
+        assert words(page) == alone(server).text.split()
 
 
 def test_the_link_restores_the_view(page: Page, browser: Browser) -> None:

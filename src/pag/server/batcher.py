@@ -72,6 +72,8 @@ class Batcher:
             if self.closing:
                 raise Refusal(503, "closing", "the server is shutting down", 1)
             if len(self.waiting) >= self.limits.queue:
+                self.waiting = deque(waiting for waiting in self.waiting if not waiting.gone)
+            if len(self.waiting) >= self.limits.queue:
                 wait = self._seconds_to_wait()
                 message = f"{len(self.waiting)} requests are waiting, which is the limit: try again in {wait} s"
                 raise Refusal(429, "busy", message, wait)

@@ -44,4 +44,4 @@ def serve(
         raise PagError(f"`pag serve` needs {error.name}: pip install 'plan-attend-generate[serve]'") from None
 
     limits = Limits(queue=queue, batch=batch, window=window, seconds=timeout, body=max_body, beam=max_beam)
-    run(runs, host, port, device, limits, key, allow_host or ())
+    run(runs, host, port, device, limits, key or None, allow_host or ())

@@ -72,7 +72,7 @@ class Guard:
                 415, "content_type", "the body must be JSON: send the header `Content-Type: application/json`"
             )
         size = headers.get("content-length", "0")
-        if size.isdecimal() and int(size) > self.limits.body:
+        if size.isdecimal() and (len(size) > 15 or int(size) > self.limits.body):
             raise self._too_large()
         try:
             async with asyncio.timeout(self.limits.seconds):

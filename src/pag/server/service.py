@@ -1,6 +1,7 @@
 """The models that are served, and what can be asked of them."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -58,12 +59,12 @@ class Served:
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         yield "source", {"model": self.name, "source": self.generator.task.source_labels(example.source, example)}
         shown: tuple[int, ...] = ()
+        until = time.monotonic() + self.limits.seconds
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                while (seen := await news.get()) is not None:
-                    yield "tokens", {**self._added(seen, shown, example, asked), "provisional": job.width > 1}
-                    shown = seen.ids
-                yield "result", self._told(await job.answer, asked)
+            while (seen := await asyncio.wait_for(news.get(), until - time.monotonic())) is not None:
+                yield "tokens", {**self._added(seen, shown, example, asked), "provisional": job.width > 1}
+                shown = seen.ids
+            yield "result", self._told(await job.answer, asked)
         except TimeoutError:
             yield "error", self._too_slow().body
         except Refusal as refusal:

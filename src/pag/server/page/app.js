@@ -67,7 +67,6 @@ class App {
 }
 
 async function begin() {
-  document.getElementById("theme").replaceWith(themeButton());
   try {
     new App(await models()).start();
   } catch (error) {
@@ -85,4 +84,5 @@ function askForKey() {
   key.focus();
 }
 
+document.getElementById("theme").replaceWith(themeButton());
 begin();

@@ -16,7 +16,7 @@ export function drawCommitment(node, commitment, isFirst) {
       }),
       svg("text", { x: x + step * 0.36, y: HEIGHT - 6, class: "bar-name" }, slot === 0 ? "now" : `+${slot}`),
       share >= 0.02 && svg("text", { x: x + step * 0.36, y: HEIGHT - FLOOR - high - 4, class: "bar-value" },
-        percent(share).replace(" %", "")),
+        percent(share).slice(0, -2)),
     );
   });
   const [most] = top(commitment, 1);

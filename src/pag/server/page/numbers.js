@@ -18,7 +18,7 @@ export function mean(values) {
 
 export function percent(share) {
   const shown = 100 * share;
-  return `${shown >= 99.95 || shown < 0.05 ? Math.round(shown) : shown.toFixed(shown < 10 ? 1 : 0)} %`;
+  return `${shown >= 99.95 || shown < 0.05 ? Math.round(shown) : shown.toFixed(shown < 10 ? 1 : 0)}\u00a0%`;
 }
 
 export const clamp = (value, least, most) => Math.min(most, Math.max(least, value));
