@@ -151,6 +151,7 @@ def evaluate(
         "copy_rate",
         "last_token",
         "last_token_in_word",
+        "followed_moves",
     )
     for name, value in found.items():
         if isinstance(value, list):

@@ -13,7 +13,7 @@ from pag.generator import Generator, Output, Result
 from pag.text.alignment_stats import AlignmentStats, alignment_stats
 from pag.validate import summary
 
-LOOKS = ("entropy", "monotonicity", "jump", "last_token", "last_token_in_word")
+LOOKS = ("entropy", "monotonicity", "jump", "last_token", "last_token_in_word", "followed_moves")
 
 
 @dataclass
@@ -75,7 +75,9 @@ def evaluate(
 def _looks(stats: AlignmentStats) -> dict[str, Any]:
     """How it looked at the source, without what the outputs do not show."""
     values = {name: getattr(stats, name) for name in LOOKS}
-    found: dict[str, Any] = {name: value for name, value in values.items() if math.isfinite(value)}
+    found: dict[str, Any] = {
+        name: value for name, value in values.items() if value is not None and math.isfinite(value)
+    }
     if stats.replans_by_place:
         found["replans_by_place"] = [rate if math.isfinite(rate) else None for rate in stats.replans_by_place]
     return found

@@ -151,6 +151,9 @@ def test_a_dry_run_prints_commands_that_can_be_typed_and_runs_none(desk: Desk) -
     folder = f"{desk.folder}/runs/small/rpag-k-4/seed-0"
     assert f"pag train euler/rpag --out {folder} --set attention.k=4 --set train.seed=0" in output
     assert f"pag evaluate {folder} --json --split test" in output and not desk.called
+    desk.change("percent = true", 'percent = true\nevaluate = [{ checkpoint = "last" }]')
+    output = desk.reproduce("--dry-run", "--seeds", "1", "--only", "rpag, k 4").output
+    assert f"pag evaluate {folder}/checkpoints/last --json" in output
 
 
 def test_what_a_run_cost_is_what_the_next_is_estimated_at(desk: Desk) -> None:

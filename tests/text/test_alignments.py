@@ -44,6 +44,13 @@ def test_where_in_a_word_it_re_plans() -> None:
     assert all(math.isnan(rate) for rate in found.replans_by_place[3:])
 
 
+def test_following_a_plan_is_told_from_repeating_a_look() -> None:
+    """Looks 0 3 3 1 2 (3); it follows at the second, third and fifth step: two of these look elsewhere."""
+    assert alignment_stats([output([1, 0, 0, 1, 0, 0])]).followed_moves == pytest.approx(2 / 3)
+    assert alignment_stats([output([1, 1, 1, 1, 1, 0])]).followed_moves is None
+    assert alignment_stats([output()]).followed_moves is None
+
+
 def test_what_is_not_made_of_words_has_no_places_in_words() -> None:
     nodes = Output("1 4 2", 0.0, 0.0, SOURCE, ("1", "4", "2", "<end>"), np.eye(4, dtype=np.float32), switch=np.ones(4))
     found = alignment_stats([nodes])

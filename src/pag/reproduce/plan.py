@@ -50,7 +50,8 @@ class Job:
     def evaluate(self, evaluation: Evaluation, pag: Sequence[str] = ()) -> list[str]:
         options = {"--beam": evaluation.beam, "--limit": evaluation.limit}
         given = [str(part) for pair in options.items() if pair[1] is not None for part in pair]
-        return [*(pag or PAG), "evaluate", str(self.folder), "--json", "--split", evaluation.split, *given]
+        model = self.folder if evaluation.checkpoint == "best" else self.folder / "checkpoints" / evaluation.checkpoint
+        return [*(pag or PAG), "evaluate", str(model), "--json", "--split", evaluation.split, *given]
 
     def measured(self, run: Run | None) -> bool:
         """Is this what that run measured? Its recipe and its test sets must be these."""

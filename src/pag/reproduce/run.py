@@ -86,13 +86,16 @@ class Runner:
     # one job, in a thread of its own
 
     def _measure(self, job: Job) -> Run:
-        started = time.monotonic()
+        started, done = time.monotonic(), trained(job)
         job.folder.mkdir(parents=True, exist_ok=True)
         with (job.folder / "output.txt").open("a", encoding="utf-8") as output:
-            if not trained(job):
+            if not done:
                 self._call(job.train(), output, output, job)
             scores = {evaluation.name: self._scores(job, evaluation.name, output) for evaluation in job.evaluations}
-        return record(job, scores, self.commit, time.monotonic() - started)
+        run, wall = record(job, scores, self.commit), time.monotonic() - started
+        other = max(0.0, wall - (0.0 if done else run["seconds"]["train"]))  # start, scores
+        run["seconds"]["other"] = round(other, 1)
+        return {**run, "finished": round((job.folder / "summary.json").stat().st_mtime + other)}
 
     def _scores(self, job: Job, name: str, output: IO[str]) -> dict[str, Any]:
         """Evaluated once for a checkpoint: a job that is begun again does not search again."""
@@ -133,7 +136,7 @@ def trained(job: Job) -> bool:
     return summary["reason"] != "interrupted" and same(summary["recipe"], job.recipe.model_dump(mode="json"))
 
 
-def record(job: Job, scores: dict[str, Any], commit: str, wall: float) -> Run:
+def record(job: Job, scores: dict[str, Any], commit: str) -> Run:
     """Everything that a table, a picture or a reader may want of a run."""
     summary, events = json.loads((job.folder / "summary.json").read_bytes()), read_log(job.folder)
     summary["recipe"] = job.public(summary["recipe"])
@@ -148,8 +151,7 @@ def record(job: Job, scores: dict[str, Any], commit: str, wall: float) -> Run:
         "scores": scores,
         "summary": summary,
         "updates_per_second": round(statistics.median(speeds), 3) if speeds else None,
-        "seconds": {"train": summary["seconds"], "other": round(max(0.0, wall - summary["seconds"]), 1)},
-        "finished": round(time.time()),
+        "seconds": {"train": summary["seconds"]},
         "curve": [
             {key: value for key, value in event.items() if key not in dropped}
             for event in events

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -24,6 +24,7 @@ class Evaluation(Settings):
     split: str = "test"
     beam: int | None = Field(None, ge=1)
     limit: int | None = Field(None, ge=1)
+    checkpoint: Literal["best", "last"] = "best"
 
 
 class Data(Settings):

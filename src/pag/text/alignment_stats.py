@@ -28,6 +28,7 @@ class AlignmentStats:
     last_token: float  # share of attention on the empty token that ends the source
     last_token_in_word: float  # the same, over steps past the first character of a word
     replan_rate: float | None = None  # share of steps that re-plan
+    followed_moves: float | None = None  # share of steps that follow the plan and look elsewhere than the step before
     replans_by_place: tuple[float, ...] = ()  # re-plan rate at a blank, at a word's 1st, 2nd … character
 
     def as_dict(self) -> dict[str, object]:
@@ -42,6 +43,7 @@ class _Steps:
     entropy: np.ndarray  # [T]
     forward: np.ndarray  # [T - 1]
     jump: np.ndarray  # [T - 1]
+    moves: np.ndarray  # [T - 1]
     last: np.ndarray  # [T]
     place: np.ndarray  # [T], 0 at a blank, else the character's place in its word
     switch: np.ndarray | None  # [T]
@@ -67,6 +69,7 @@ def alignment_stats(outputs: Iterable[Output]) -> AlignmentStats:
         last_token=float(last.mean()),
         last_token_in_word=float(last[place > 1].mean()) if words and (place > 1).any() else float("nan"),
         replan_rate=None if switch is None else float(switch.mean()),
+        followed_moves=_followed_moves(found),
         replans_by_place=() if switch is None or not words else _by_place(switch, place),
     )
 
@@ -80,10 +83,17 @@ def _steps(output: Output) -> _Steps:
         entropy=-(weights * np.log(np.maximum(weights, 1e-30))).sum(1),
         forward=np.diff(weights.argmax(1)) >= 0,
         jump=np.abs(np.diff(centre)),
+        moves=np.diff(weights.argmax(1)) != 0,
         last=weights[:, -1],
         place=places(output.tokens[:steps]),
         switch=None if output.switch is None else (output.switch[:steps] > 0),
     )
+
+
+def _followed_moves(found: Sequence[_Steps]) -> float | None:
+    """A model that only repeats its last look has 0."""
+    moves = [one.moves[~one.switch[1:]] for one in found if one.switch is not None]
+    return float(np.concatenate(moves).mean()) if sum(map(len, moves)) else None
 
 
 def places(characters: Sequence[str]) -> np.ndarray:
