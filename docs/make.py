@@ -61,7 +61,37 @@ def results() -> str:
     parts = ["# Results\n\nMade from `benchmarks/results/*.json` by `make docs`; each table names its command.\n"]
     parts.append(page(RESULTS, FIGURES))
     parts.append(_newstest(json.loads((RESULTS / "newstest-h200.json").read_text())))
+    asked = RESULTS / "questions-asked.json"
+    if asked.exists():
+        parts.append(_asked(json.loads(asked.read_text("utf-8"))))
     return "\n".join(parts)
+
+
+def _asked(found: dict[str, Any]) -> str:
+    """Generated questions, what was copied in bold."""
+    parts = [
+        f"""## Questions asked
+
+{len(found["asked"])} questions of the {found["attention"]} model, spread evenly over the {found["split"]} set, beam
+{found["beam"]}; not chosen. **Bold** words were copied from the document. {found["device"]}, torch {found["torch"]}.
+
+    python benchmarks/asked.py RUN --out benchmarks/results/questions-asked.json
+"""
+    ]
+    for one in found["asked"]:
+        pairs = zip(one["words"], one["copied"], strict=True)
+        words = " ".join(f"**{word}**" if copied else word for word, copied in pairs)
+        around = _around(one["document"], one["answer_start"], one["answer"])
+        parts.append(f"> {around}\n\n- asked: {words}\n- reference: {one['reference']}\n")
+    return "\n".join(parts)
+
+
+def _around(document: str, start: int, answer: str, most: int = 160) -> str:
+    """The answer, underlined, with some of its surroundings."""
+    end = start + len(answer)
+    before, after = document[max(0, start - most) : start], document[end : end + most]
+    cut = "… " if start > most else "", " …" if len(document) > end + most else ""
+    return " ".join(f"{cut[0]}{before}<u>{answer}</u>{after}{cut[1]}".split())
 
 
 def readme() -> str:

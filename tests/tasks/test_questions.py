@@ -90,7 +90,25 @@ def test_copied_words_are_spelled_as_in_the_document(task: QuestionsTask) -> Non
     king = example.spelling.index("King")
     ids = [example.words[king], END]
     assert task.decode(ids, example) == "King"
-    assert task.decode([example.words[0], END], example, [0, -1]) == "The"
+    foxes = example.spelling.index("Foxes")
+    zorro = example.spelling.index("Zorro")
+    ids = [example.words[zorro], example.words[foxes], END]
+    assert task.decode(ids, example, [zorro, foxes, -1]) == "Zorro Foxes"
+
+
+def test_a_common_word_loses_the_capital_of_a_sentence_s_start(task: QuestionsTask) -> None:
+    text = "Who knew Zorro? Who saw him there, Who?"
+    example = task.encode(json.dumps({"document": text, "answer": "him"}))
+    who, zorro = task.target.ids["who"], example.words[2]
+    assert task.decode([zorro, who, END], example, [2, 4, -1]) == "Zorro who"
+    assert task.decode([zorro, who, END], example, [2, 9, -1]) == "Zorro Who"
+    assert task.decode([who, END], example, [0, len(example.spelling)]) == "Who"
+    assert task.decode([UNKNOWN, END], example) == "\ufffd"
+
+
+def test_labels_are_words(task: QuestionsTask) -> None:
+    example = task.encode(line(answer="1874"))
+    ids = [example.words[example.spelling.index("King")], END]
     assert task.target_labels(ids, example) == ["King", "<end>"]
     assert task.source_labels(example.source, example) == [*example.spelling, "<end>"]
 

@@ -24,7 +24,7 @@ from pag.data.questions import VOCABULARY, Lexicon, Lines, PreparedQuestions
 from pag.errors import DataError, InputError
 from pag.tasks.base import Task, TaskSettings
 from pag.text import overlap
-from pag.text.vocabulary import END, SPECIALS, Vocabulary
+from pag.text.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from pag.text.words import Token, covering, join, sentence_at, tokenise, words_of
 
 LOST = "\ufffd"  # a word that the model could not name
@@ -133,14 +133,11 @@ class QuestionsTask(Task):
     def decode(self, ids: Sequence[int], example: Example | None = None, copied: Sequence[int] | None = None) -> str:
         """Copied words are spelled as in the document, and a question starts with a capital."""
         assert isinstance(example, Document)
-        words = self.target_labels(ids, example)
-        places = [WRITTEN] * len(words) if copied is None else copied
-        spelled = [
-            word if place == WRITTEN or index == END else example.spelling[place]
-            for word, place, index in zip(words, places, ids, strict=True)
-            if index != END
-        ]
-        text = join(LOST if word in SPECIALS else word for word in spelled)
+        words = [LOST if word in SPECIALS[UNKNOWN:] else word for word in self.target_labels(ids, example)]
+        for number, place in enumerate(() if copied is None else copied):
+            if place != WRITTEN and not (ids[number] < len(self.target) and starts_sentence(example.spelling, place)):
+                words[number] = example.spelling[place] if place < len(example.spelling) else words[number]
+        text = join(word for word, index in zip(words, ids, strict=True) if index != END)
         return text[:1].upper() + text[1:] if self.lexicon.lower_case else text
 
     def target_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
@@ -177,6 +174,11 @@ class QuestionsTask(Task):
     def _leaks(self, question: Sequence[str], given: "Given") -> bool:
         answer = {word.lower() for word in words_of(given.answer) if any(map(str.isalnum, word))}
         return not (answer - FUNCTION_WORDS).isdisjoint(word.lower() for word in question)
+
+
+def starts_sentence(words: Sequence[str], place: int) -> bool:
+    """Then a common word has a capital that it does not have elsewhere."""
+    return place == 0 or words[place - 1] in (".", "!", "?")
 
 
 class Given:
