@@ -1,56 +1,58 @@
-"""Questions of a trained model about documents that it was not trained on, with what was copied marked.
+"""Questions of trained models about the same documents, which they were not trained on, and what was copied.
 
-    python benchmarks/asked.py runs/questions-pag --out benchmarks/results/questions-asked.json
+    python benchmarks/asked.py baseline-0=runs/baseline pag-0=runs/pag --out benchmarks/results/questions-samples.json
 
-The examples are spread evenly over the split. `make docs` puts them on the page of results.
+The examples are drawn by the seed, and none is left out. `make docs` puts them on the page of results.
 """
 
 import argparse
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pag
 from pag.generator import Output
-from pag.run import surroundings
-from pag.tasks.questions import parse
 
 
-def told(line: str, reference: str, best: Output) -> dict[str, Any]:
-    given = parse(line)
-    assert best.copied is not None
-    words = [best.source[place] if place >= 0 else token for token, place in zip(best.tokens, best.copied, strict=True)]
+def told(output: Output) -> dict[str, Any]:
+    assert output.copied is not None and output.copy_share is not None
     return {
-        "document": given.document,
-        "answer": given.answer,
-        "answer_start": given.start,
-        "question": best.text,
-        "words": words[:-1],
-        "copied": [int(place) >= 0 for place in best.copied[:-1]],
-        "log_prob": best.log_prob,
-        "reference": reference,
+        "text": output.text,
+        "tokens": output.tokens,
+        "copied": output.copied.tolist(),
+        "copy_share": [round(float(share), 3) for share in output.copy_share],
+        "switch": None if output.switch is None else output.switch.tolist(),
+        "log_prob": output.log_prob,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
     parser.add_argument("--split", default="test")
     parser.add_argument("--number", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=2017)
     parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--data", help="prepared folder, where it is not the one trained on")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    model = pag.load(given.run)
-    if given.data:
-        model.task = model.task.with_data(given.data)
-    inputs, references = model.task.inputs(given.split), model.task.references(given.split)
-    numbers = [place * len(inputs) // given.number for place in range(given.number)]
-    results = model.generate([inputs[n] for n in numbers], beam=given.beam)
-    asked = [told(inputs[n], references[n], r.outputs[0]) for n, r in zip(numbers, results, strict=True)]
-    facts = {"split": given.split, "beam": given.beam, "attention": model.recipe.attention.name, **surroundings()}
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps({**facts, "asked": asked}, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    models = {name: pag.load(run) for name, _, run in (text.partition("=") for text in given.runs)}
+    task = next(iter(models.values())).task
+    inputs, references = task.inputs(given.split), task.references(given.split)
+    numbers = sorted(random.Random(given.seed).sample(range(len(inputs)), given.number))
+    lines = [inputs[number] for number in numbers]
+    found = {name: model.generate(lines, beam=given.beam, alignments=True) for name, model in models.items()}
+    rows = [
+        {
+            "number": number,
+            "input": json.loads(lines[place]),
+            "reference": references[number],
+            "outputs": {name: told(results[place].outputs[0]) for name, results in found.items()},
+        }
+        for place, number in enumerate(numbers)
+    ]
+    facts = {"split": given.split, "beam": given.beam, "seed": given.seed, "rows": rows}
+    given.out.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

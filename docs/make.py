@@ -61,9 +61,9 @@ def results() -> str:
     parts = ["# Results\n\nMade from `benchmarks/results/*.json` by `make docs`; each table names its command.\n"]
     parts.append(page(RESULTS, FIGURES))
     parts.append(_newstest(json.loads((RESULTS / "newstest-h200.json").read_text())))
-    asked = RESULTS / "questions-asked.json"
-    if asked.exists():
-        parts.append(_asked(json.loads(asked.read_text("utf-8"))))
+    samples = RESULTS / "questions-samples.json"
+    if samples.exists():
+        parts.append(_asked(json.loads(samples.read_text("utf-8"))))
     return "\n".join(parts)
 
 
@@ -72,26 +72,32 @@ def _asked(found: dict[str, Any]) -> str:
     parts = [
         f"""## Questions asked
 
-{len(found["asked"])} questions of the {found["attention"]} model, spread evenly over the {found["split"]} set, beam
-{found["beam"]}; not chosen. **Bold** words were copied from the document. {found["device"]}, torch {found["torch"]}.
-
-    python benchmarks/asked.py RUN --out benchmarks/results/questions-asked.json
+{len(found["rows"])} examples of SQuAD's {found["split"]} set, beam {found["beam"]} (`questions-samples.json`).
+**Bold** words were copied from the document, the others written; <u>underlined</u> is the answer.
 """
     ]
-    for one in found["asked"]:
-        pairs = zip(one["words"], one["copied"], strict=True)
-        words = " ".join(f"**{word}**" if copied else word for word, copied in pairs)
-        around = _around(one["document"], one["answer_start"], one["answer"])
-        parts.append(f"> {around}\n\n- asked: {words}\n- reference: {one['reference']}\n")
+    for row in found["rows"]:
+        given = row["input"]
+        said = [f"- {name.rpartition('-')[0]}: {_marked(output)}" for name, output in row["outputs"].items()]
+        around = _around(given["document"], given["answer_start"], given["answer"])
+        parts.append("\n".join([f"> {around}\n", f"- reference: {row['reference']}", *said, ""]))
     return "\n".join(parts)
+
+
+def _marked(output: dict[str, Any]) -> str:
+    words = list(zip(output["tokens"], output["copied"], strict=True))[:-1]
+    return " ".join(f"**{word}**" if place >= 0 else word for word, place in words)
 
 
 def _around(document: str, start: int, answer: str, most: int = 160) -> str:
     """The answer, underlined, with some of its surroundings."""
     end = start + len(answer)
     before, after = document[max(0, start - most) : start], document[end : end + most]
-    cut = "… " if start > most else "", " …" if len(document) > end + most else ""
-    return " ".join(f"{cut[0]}{before}<u>{answer}</u>{after}{cut[1]}".split())
+    if start > most:
+        before = "… " + before.partition(" ")[2]
+    if len(document) > end + most:
+        after = after.rpartition(" ")[0] + " …"
+    return " ".join(f"{before}<u>{answer}</u>{after}".split())
 
 
 def readme() -> str:

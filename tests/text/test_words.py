@@ -53,6 +53,7 @@ def test_the_tokens_that_hold_some_characters(start: int, end: int, found: tuple
         'What is the "golden anniversary" (of 50%), in $?',
         "When did the U.S. buy 1,000 ships?",
         "What does 'Normans' mean?",
+        "When was the German Peasants' War?",
     ],
 )
 def test_words_joined_are_the_text_that_they_came_from(text: str) -> None:

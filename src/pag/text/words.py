@@ -53,14 +53,14 @@ def covering(tokens: list[Token], start: int, end: int) -> tuple[int, int] | Non
 
 def join(words: Iterable[str]) -> str:
     """Words as text, with blanks where a writer of English puts them."""
+    words = list(words)
     text, blank, opened = "", False, False
-    for word in words:
-        closes = word in QUOTES and opened
-        if word in QUOTES:
-            opened = not opened
-        glued = word in AFTER or closes or ENDINGS.fullmatch(word)
+    for place, word in enumerate(words):
+        quote = word in QUOTES and (opened or word in words[place + 1 :])  # one alone is an apostrophe
+        opened ^= quote
+        glued = word in AFTER or (word in QUOTES and not opened) or ENDINGS.fullmatch(word)
         text += word if glued or not blank else f" {word}"
-        blank = not (word in BEFORE or (word in QUOTES and opened))
+        blank = not (word in BEFORE or (quote and opened))
     return text
 
 
