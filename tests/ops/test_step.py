@@ -112,3 +112,23 @@ def test_where_gradients_or_dropout_are_wanted_the_plain_step_is_taken() -> None
     assert not isinstance(made.begin(sentences((4, 1)))[0], fused.Prepared)
     with torch.no_grad():
         assert not isinstance(made.train().begin(sentences((4, 1)))[0], fused.Prepared)
+
+
+@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+def test_bfloat16_products_stay_near_the_exact_ones(
+    name: str, layer_norm: bool, projected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused, "WORTH", 1 if projected else 100)
+    made, batch = built(name, layer_norm).float(), sentences((7, 1), (2, 1), (5, 1))
+    before = torch.full((3,), NOTHING)
+    with torch.no_grad():
+        exact, _, _ = made.step(before, *made.begin(batch), held=True)
+        with torch.autocast("cpu", torch.bfloat16):
+            memory, state = made.begin(batch)
+            assert isinstance(memory, fused.Prepared)
+            rough, _, state = made.step(before, memory, state, held=True)
+            made.step(before + 2, memory, state)
+    assert rough.dtype == torch.float32 and state.lower.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, rtol=0, atol=0.2)

@@ -27,10 +27,6 @@ class Memory(State):
     answer: Tensor | None = None  # vector of the marked answer [N, 2·enc]
     pointing: Pointing | None = None
 
-    def of_rows(self, rows: Tensor, count: int) -> "Memory":
-        """The memory of some of `count` rows, one sentence each."""
-        return self.select(rows // (count // len(self.mask)))
-
 
 @dataclass(frozen=True)
 class Query(State):

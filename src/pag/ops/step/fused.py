@@ -49,7 +49,7 @@ def choose(model: "Seq2Seq") -> tuple[bool, str]:
 def begin(model: "Seq2Seq", memory: Memory, state: DecoderState) -> tuple[Memory, DecoderState]:
     """Memory and state for the fused step, from those of the plain one."""
     fused = FusedStep(model, memory)
-    annotations = memory.annotations
+    annotations = memory.annotations.to(fused.products)
     if fused.projected:
         annotations = torch.cat([annotations @ fused.from_context + fused.context_bias, annotations], -1)
     kept = {f.name: getattr(memory, f.name) for f in fields(memory)}
