@@ -194,6 +194,6 @@ def test_sizes_given_on_the_command_line_take_the_preset_s_place(tmp_path: Path)
 def test_the_tables_of_bench_md_are_those_of_the_stored_results() -> None:
     page = (ROOT / "docs" / "bench.md").read_text("utf-8")
     tables = re.findall(r"<!-- (\S+\.json) -->\n(.*?)<!-- end -->", page, re.DOTALL)
-    assert len(tables) == 3
+    assert len(tables) == 5
     for file, shown in tables:
         assert shown.strip() == markdown(read_rows(ROOT / "benchmarks" / "results" / file)), file

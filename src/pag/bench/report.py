@@ -43,6 +43,10 @@ class Report:
         unfinished.replace(path)
 
 
+NUMBERS = ("ms", "quartiles", "per second", "peak MiB", "× loop", "× JoeyNMT")
+COLUMNS = ["section", "task", "model", "backend", "precision", *NUMBERS, "note"]
+
+
 def read_rows(path: Path) -> list[Row]:
     """The rows of a stored report."""
     stored = json.loads(path.read_text("utf-8"))["rows"]
@@ -52,11 +56,9 @@ def read_rows(path: Path) -> list[Row]:
 def table(rows: Sequence[Row], joeynmt: str) -> Table:
     """Every row but the scaling's; those are for the pictures."""
     found = Table(title="pag bench", title_justify="left", caption=f"JoeyNMT: {joeynmt}", caption_justify="left")
-    for name in ("section", "task", "model", "backend", "precision"):
-        found.add_column(name, no_wrap=True)
-    for name in ("ms", "quartiles", "per second", "peak MiB", "× loop", "× JoeyNMT"):
-        found.add_column(name, justify="right", no_wrap=True)
-    found.add_column("note", overflow="fold")
+    for name in COLUMNS[:-1]:
+        found.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=True)
+    found.add_column(COLUMNS[-1], overflow="fold")
     before = None
     for row in rows:
         if row.section == "scaling":
@@ -70,21 +72,25 @@ def table(rows: Sequence[Row], joeynmt: str) -> Table:
 
 def cells(row: Row) -> list[str]:
     spread = "" if row.low is None or row.high is None else f"{row.low:.4g}–{row.high:.4g}"
-    speed = "" if row.per_second is None else f"{row.per_second:,.4g} {row.unit.split()[-1]}"
+    speed = "" if row.per_second is None else f"{number(row.per_second)} {row.unit.split()[-1]}"
     ms = "–" if row.ms is None else f"{row.ms:.4g}"
     peak = "" if row.peak_mib is None or row.ms is None else f"{row.peak_mib:,.0f}"
     ratios = ["" if ratio is None else f"{ratio:.2f}" for ratio in (row.over_loop, row.over_joeynmt)]
     return [row.section, row.task, row.model, row.backend, row.precision, ms, spread, speed, peak, *ratios, row.note]
 
 
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def markdown(rows: Sequence[Row]) -> str:
-    """The same rows for a page of documentation, without precision and memory."""
+    """The same rows for a page of documentation, without precision, and without memory where it was not measured."""
     shown = [row for row in rows if row.section != "scaling"]
-    head = ("section", "task", "model", "backend", "ms", "quartiles", "per second", "× loop", "× JoeyNMT", "note")
-    drop = (4, 8)
-    lines = [[cell for at, cell in enumerate(cells(row)) if at not in drop] for row in shown]
-    rule = ["---"] * 4 + ["---:"] * 5 + ["---"]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [list(head), rule, *lines])
+    drop = {"precision"} | ({"peak MiB"} if all(row.peak_mib is None for row in shown) else set())
+    kept = [at for at, name in enumerate(COLUMNS) if name not in drop]
+    rule = ["---:" if name in NUMBERS else "---" for name in COLUMNS]
+    lines = [[line[at] for at in kept] for line in [COLUMNS, rule, *map(cells, shown)]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def surroundings(device: str) -> dict[str, Any]:
