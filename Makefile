@@ -29,6 +29,7 @@ demo: venv
 	@echo; echo "Where it looked, and what it planned:"
 	$(BIN)/pag plot alignments $(RUN) --number 2 --out $(RUN)/alignments.png
 	$(BIN)/pag plot plan $(RUN) --out $(RUN)/plan.png
+	@echo; echo "Step by step in the browser: make serve"
 
 serve: venv
 	@test -d $(RUN) || $(BIN)/pag train quickstart --out $(RUN)
