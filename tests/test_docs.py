@@ -68,7 +68,7 @@ def test_every_link_beside_a_function_leads_to_its_file() -> None:
         assert link == f"../src/pag/{file}"
 
 
-@pytest.mark.parametrize("page", ["paper.md", "library.md"])
+@pytest.mark.parametrize("page", ["paper.md", "library.md", "serve.md"])
 def test_every_link_leads_somewhere(page: str) -> None:
     for link, anchor in LINK.findall((DOCS / page).read_text("utf-8")):
         target = DOCS / link
