@@ -15,7 +15,7 @@ from pag.ops.unroll import reference
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 tl = pytest.importorskip("triton.language")
 
-from pag.ops.unroll import backward_kernels, forward_kernels, kernel  # noqa: E402
+from pag.ops.unroll import backward_kernels, forward_kernels, kernel, machine  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NEAR = 1e-4  # float32 against float64
@@ -30,7 +30,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 def short_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter takes its time over steps that only return."""
     if DEVICE == "cpu":
-        monkeypatch.setattr(kernel, "CHUNK", 2)
+        monkeypatch.setattr(machine, "CHUNK", 2)
 
 
 def decided(name: str, layer_norm: bool = False, **changes: Any) -> Case:
@@ -79,11 +79,11 @@ def test_without_noise_the_kernels_are_the_reference() -> None:
 
 
 def test_sources_longer_than_a_tile_and_more_steps_than_a_graph_are_the_reference_s() -> None:
-    assert_near(decided("pag", positions=kernel.BLOCK_S + 3, steps=kernel.CHUNK + 1))
+    assert_near(decided("pag", positions=machine.BLOCK_S + 3, steps=machine.CHUNK + 1))
 
 
 def test_more_energy_units_than_a_tile_are_the_reference_s() -> None:
-    assert_near(decided("pag", steps=2, size=kernel.BLOCK_A + 5, annotations=kernel.BLOCK_N + 7))
+    assert_near(decided("pag", steps=2, size=machine.BLOCK_A + 5, annotations=machine.BLOCK_N + 7))
 
 
 def test_without_gradients_the_outputs_are_the_same() -> None:
@@ -123,11 +123,11 @@ def test_a_recorded_pass_carries_the_plan() -> None:
 
 
 def test_machines_are_kept_for_only_so_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "GRAPHS", 1)
+    monkeypatch.setattr(machine, "GRAPHS", 1)
     for rows in (1, 2):
         case = decided("baseline", steps=1, rows=rows).to(DEVICE, torch.float32)
         kernel.unroll(case.decoder, case.tokens, case.memory(), case.noise)
-    assert [layout.rows for layout, *_ in kernel.MACHINES] == [2]
+    assert [layout.rows for layout, *_ in machine.MACHINES] == [2]
 
 
 def test_a_source_too_long_says_so() -> None:
@@ -229,10 +229,10 @@ def test_bfloat16_products_are_as_near_as_the_reference_s(name: str, layer_norm:
 
 @needs_gpu
 def test_one_graph_serves_every_length() -> None:
-    kernel.MACHINES.clear()
+    machine.MACHINES.clear()
     for steps in (13, 3, 21):
         assert_near(decided("pag", steps=steps), 1e-3)
-    assert len(kernel.MACHINES) == 1
+    assert len(machine.MACHINES) == 1
 
 
 def pooled(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
