@@ -137,7 +137,7 @@ def _load(found: dict[str, Any], page: dict[str, Any]) -> str:
 {chr(10).join(rows)}
 
 {found["clients"]} clients that ask again as soon as they are answered, {batching["seconds"]:.0f} s, {found["run"]}
-model, {found["cores"]} cores shared by server, clients and other work, so the ratio says more than the rates: batching
+model, {found["cores"]} cores that server and clients share: batching
 answers **{found["batching_over_one_at_a_time"]:.1f} ×** as many. Every answer was compared with the model's own. At
 most {batching["longest_queue"]} requests waited; the server's memory went from {memory} between the tenth second and
 the last. torch {found["torch"]}. From a typed graph to its picture in the browser took {page["median_ms"]} ms in the
