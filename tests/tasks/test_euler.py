@@ -208,3 +208,11 @@ def test_a_checkpoint_keeps_what_is_needed_to_read_and_write() -> None:
 def test_consecutive_nodes_of_an_answer_are_edges() -> None:
     for graph in graphs(SMALL)["train"]:
         assert all(frozenset(pair) in graph.edges for pair in pairwise((*graph.circuit, graph.circuit[0])))
+
+
+def test_a_graph_can_be_typed_in_short(task: EulerTask) -> None:
+    long = "1 connected-to 2 2 connected-to 1 2 connected-to 3 3 connected-to 2 eulerian-circuit 1 2"
+    assert task.encode("1-2 2-3 start 1 2") == task.encode(long)
+    for wrong in ("1-2 start", "1-2 3 start 1 2", "1-2 start 1", " start ", "a b start 1 2"):
+        with pytest.raises(InputError, match="is not in the vocabulary"):
+            task.encode(wrong)

@@ -143,7 +143,7 @@ class EulerTask(Task):
         return ListDataset([Example(self.source.encode(q.split()), self.target.encode(a.split())) for q, a in both])
 
     def encode(self, text: str) -> Example:
-        return Example(self.encode_output(text))
+        return Example(self.encode_output(spelled_out(text)))
 
     def encode_output(self, text: str) -> list[int]:
         symbols = text.split()
@@ -164,6 +164,16 @@ class EulerTask(Task):
             "sorted": _share(sorted(output.split()) == sorted(reference.split()) for output, _, reference in triples),
             "token": _token_accuracy(outputs, references),
         }
+
+
+def spelled_out(text: str) -> str:
+    """The short form "1-2 2-3 3-1 start 1 2" in the task's own words; any other text as it is."""
+    words = text.split()
+    pairs = [word.split("-") for word in words[:-3]]
+    if words[-3:-2] != ["start"] or any(len(pair) != 2 for pair in pairs):
+        return text
+    told = [f"{a} {EDGE} {b} {b} {EDGE} {a}" for a, b in pairs]
+    return " ".join([*told, QUERY, *words[-2:]])
 
 
 def is_circuit(output: str, question: str) -> bool:
