@@ -73,6 +73,7 @@ def _asked(found: dict[str, Any]) -> str:
         f"""## Questions asked
 
 {len(found["rows"])} examples of SQuAD's {found["split"]} set, beam {found["beam"]} (`questions-samples.json`).
+{found.get("note", "")}
 **Bold** words were copied from the document, the others written; <u>underlined</u> is the answer.
 """
     ]
@@ -121,6 +122,7 @@ def _renewed(page: str, name: str, table: str) -> str:
 
 
 def _load(found: dict[str, Any], page: dict[str, Any]) -> str:
+    steady = json.loads((ROOT / "benchmarks" / "results" / "serve-memory.json").read_text())["mib"]
     names = {"batching": "`pag serve`", "one at a time": "`pag serve --batch 1`", "LitServe": "LitServe, same model"}
     rows = []
     for name, row in found["rows"].items():
@@ -140,8 +142,9 @@ def _load(found: dict[str, Any], page: dict[str, Any]) -> str:
 model, {found["cores"]} cores that server and clients share: batching
 answers **{found["batching_over_one_at_a_time"]:.1f} ×** as many. Every answer was compared with the model's own. At
 most {batching["longest_queue"]} requests waited; the server's memory went from {memory} between the tenth second and
-the last. torch {found["torch"]}. From a typed graph to its picture in the browser took {page["median_ms"]} ms in the
-median of {page["inputs"]} tries and {page["most_ms"]} ms at most, on the same cores.
+the last, and lay between {min(steady)} and {max(steady)} MiB in a run of 160 s
+(`serve-memory.json`, sampled by hand). torch {found["torch"]}. From a typed graph to its picture in the browser took
+{page["median_ms"]} ms in the median of {page["inputs"]} tries and {page["most_ms"]} ms at most, on the same cores.
 
     python benchmarks/serve.py runs/quickstart --litserve --out benchmarks/results/serve-cpu.json
     python benchmarks/page.py runs/quickstart --out benchmarks/results/page-cpu.json

@@ -45,6 +45,14 @@ def test_half_precision_changes_no_output(run: Path, tmp_path: Path) -> None:
     assert [r.text for r in ours.generate(inputs)] == [r.text for r in theirs.generate(inputs)]
 
 
+@pytest.mark.parametrize("kind", ["float16", "int8"])
+def test_an_exported_model_gives_texts_nearly_their_probability(run: Path, tmp_path: Path, kind: str) -> None:
+    theirs, ours = pag.load(run), pag.load(export(run, tmp_path / "model", kind))
+    inputs, outputs = theirs.task.inputs("test")[:8], theirs.task.references("test")[:8]
+    for new, old in zip(ours.score(inputs, outputs), theirs.score(inputs, outputs), strict=True):
+        assert new.log_prob == pytest.approx(old.log_prob, rel=0.02)
+
+
 def test_a_change_is_told(run: Path, tmp_path: Path) -> None:
     out = export(run, tmp_path / "model")
     examples = json.loads((out / EXAMPLES).read_bytes())

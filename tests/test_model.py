@@ -123,3 +123,12 @@ def test_each_dropout_acts_in_training_only(where: str) -> None:
     assert not torch.equal(built(batch).log_probs, built(batch).log_probs)
     built.eval()
     assert torch.equal(built(batch).log_probs, built(batch).log_probs)
+
+
+def test_embedding_dropout_acts_on_the_source_and_on_the_target() -> None:
+    built, ids = model("pag", model={"embedding_dropout": 0.5}), torch.full((1, 50), 3)
+    source = sentences((5, 3))
+    built.train()
+    assert (built.embed(ids) == 0).any()
+    first, second = (built.encoder(source.source, source.source_lengths) for _ in range(2))
+    assert not torch.equal(first, second)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pag.checkpoint import CONFIG, WEIGHTS, Checkpoint, locate, model_files, to_json, write_atomically, write_folder
 from pag.config import Recipe
-from pag.errors import InputError
+from pag.errors import InputError, PagError
 from pag.generator import Generator
 from pag.squeeze import KINDS, restore, squeeze
 
@@ -63,7 +63,7 @@ def own_inputs(model: Generator, number: int = 5) -> Sequence[str]:
     """The first of the test set, where the task makes it or it still lies where it lay; none otherwise."""
     try:
         return list(model.task.inputs("test")[:number])
-    except Exception:  # prepared data is not part of a model
+    except PagError:  # prepared data is not part of a model
         return []
 
 
