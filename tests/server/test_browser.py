@@ -52,13 +52,19 @@ def shown(token: str) -> str:
     return "⏎" if token == "<end>" else token
 
 
-def words(page: Page) -> list[str]:
+def settle(page: Page) -> None:
+    """Wait until every answer is whole: while one grows, its rows move and nothing can be chosen."""
     expect(page.locator("[aria-busy]")).to_have_count(0)
+
+
+def words(page: Page) -> list[str]:
+    settle(page)
     return page.locator(".output .word:not(.end)").all_inner_texts()
 
 
 def row(page: Page, step: int) -> tuple[float, float]:
     """Where the middle of a step's row is in the alignment's heat map."""
+    settle(page)
     heat_map = page.get_by_role("slider", name="The alignment")
     heat_map.scroll_into_view_if_needed()
     box = heat_map.bounding_box()
@@ -125,6 +131,7 @@ def test_models_are_compared_side_by_side(page: Page, served: Serving) -> None:
     ask(page, Compare_with="baseline")
     panes = page.get_by_role("article")
     expect(panes).to_have_count(2)
+    settle(page)
     for name, pane in zip(("pag", "baseline"), panes.all(), strict=True):
         expect(pane.get_by_role("heading", level=2)).to_have_text(name)
         expected = [token for token in alone(served, name).outputs[0].tokens if token != "<end>"]
