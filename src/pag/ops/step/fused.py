@@ -54,12 +54,13 @@ def begin(model: "Seq2Seq", memory: Memory, state: DecoderState) -> tuple[Memory
         annotations = torch.cat([annotations @ fused.from_context + fused.context_bias, annotations], -1)
     kept = {f.name: getattr(memory, f.name) for f in fields(memory)}
     prepared = Prepared(**{**kept, "annotations": annotations}, fused=fused)
-    return prepared, replace(state, attention=model.decoder.attention.start(prepared))
+    return prepared, replace(state, attention=fused.keep(state.attention, None))
 
 
 class FusedStep:
     """Columns of products: the token's are [energy | lower GRU | readout], a context's [lower GRU | upper GRU |
-    readout | planner], those of the state that plans [its GRU | planner]."""
+    readout | planner], those of the state that plans [its GRU | planner]. Of a context the state keeps only the
+    planner's columns: they are all that the next step reads."""
 
     def __init__(self, model: "Seq2Seq", memory: Memory) -> None:
         self.decoder, self.readout = model.decoder, model.readout
@@ -107,7 +108,7 @@ class FusedStep:
         # An alignment sums to one: a bias of the upper GRU's input may as well be the context's.
         self.context_bias = self.from_context.new_zeros(self.from_context.shape[1])
         self.context_bias[3 * self.d : 6 * self.d] = decoder.upper.input.bias.detach()
-        self.seen_columns = 6 * self.d + self.r
+        self.planner_columns = self.from_context.shape[1] - 6 * self.d - self.r
 
     def step(
         self, before: Tensor, memory: Memory, state: DecoderState, held: bool
@@ -126,14 +127,16 @@ class FusedStep:
         planner = (up if self.attention.settings.plans_from == "upper" else low)[:, 3 * d :]
         products = self.of_planner(planner, energy, state.attention)
         glimpse, attention = self.attention.look(products, memory, state.attention, None, held)
-        to_lower, to_middle = self.of_context(glimpse.context).split([3 * d, 3 * d + self.r], -1)
+        seen = self.of_context(glimpse.context)
+        to_lower, to_middle, to_planner = seen.split([3 * d, 3 * d + self.r, self.planner_columns], -1)
         lower = decoder.lower.mix(of_lower + to_lower, low[:, : 3 * d], state.lower)
         to_upper, to_hidden = torch.addmm(to_middle, lower.to(self.products), self.middle).split([3 * d, self.r], -1)
         upper = decoder.upper.mix(to_upper, up[:, : 3 * d], state.upper)
         hidden = torch.addmm(of_hidden + to_hidden, upper.to(self.products), self.top).tanh_()
         logits = torch.addmm(self.output_bias, hidden, self.output)
-        seen = replace(glimpse, context=glimpse.context[:, -self.size :])
-        return logits.to(exact(logits)).log_softmax(-1), seen, DecoderState(lower, upper, attention)
+        glimpse = replace(glimpse, context=glimpse.context[:, -self.size :])
+        after = DecoderState(lower, upper, self.keep(attention, to_planner))
+        return logits.to(exact(logits)).log_softmax(-1), glimpse, after
 
     def of_token(self, before: Tensor) -> Tensor:
         if self.table is not None:
@@ -141,11 +144,18 @@ class FusedStep:
         return torch.addmm(self.token_bias, self.embedding.index_select(0, before + 1), self.token)
 
     def of_context(self, context: Tensor) -> Tensor:
-        """The context's products for the GRUs and the readout."""
-        columns = slice(0, self.seen_columns)
+        """The context's products for the GRUs, the readout and the next step's planner."""
         if self.projected:
-            return context[:, columns]
-        return torch.addmm(self.context_bias[columns], context.to(self.products), self.from_context[:, columns])
+            return context[:, : -self.size]
+        return torch.addmm(self.context_bias, context.to(self.products), self.from_context)
+
+    def keep(self, state: State, of_context: Tensor | None) -> State:
+        """The attention's state with the planner's products of its context in place of the context."""
+        if not hasattr(state, "context"):
+            return state
+        if of_context is None:  # before the first step there is none
+            of_context = self.from_context.new_zeros(len(state.context), self.planner_columns)
+        return replace(state, context=of_context)  # type: ignore[call-arg]
 
     def of_planner(self, planner: Tensor, energy: Tensor, state: State) -> Products:
         """What `Attention.project` gives, from the columns of the state that plans."""
@@ -159,17 +169,11 @@ class FusedStep:
         if isinstance(attention, PlanningAttention):
             gate, at = normed(attention.gate_norm, planner[:, a : a + k]), a + k
         logits = normed(plan.state_norm, planner[:, at : at + k])
-        if self.from_context.shape[1] > self.seen_columns:  # W_uψ ψ_{t-1}, or what rPAG's f_c makes of it
-            seen = self.of_last_context(state.context)  # type: ignore[attr-defined]
+        if self.planner_columns:  # W_uψ ψ_{t-1}, or what rPAG's f_c makes of it
+            seen = state.context  # type: ignore[attr-defined]
             gate, logits = (gate, logits + seen) if gate is None else (gate + seen, logits)
         temperature = planner[:, at + k :] if tempered(plan) else None
         return Products(moved, gate, logits.to(exact(logits)), temperature)
-
-    def of_last_context(self, context: Tensor) -> Tensor:
-        """The context's products for the planner of the step after it."""
-        if self.projected:
-            return context[:, self.seen_columns : -self.size]
-        return context.to(self.products) @ self.from_context[:, self.seen_columns :]
 
 
 def normed(norm: nn.Module, x: Tensor) -> Tensor:

@@ -14,17 +14,18 @@ class Contexts:
 
     def __init__(self, layout: Layout, packed: Packed) -> None:
         self.packed = packed
-        self.context = packed.upper.new_zeros(layout.steps + 1, layout.rows, layout.annotations)  # ψ
+        self.context = packed.upper.new_empty(layout.steps, layout.rows, layout.annotations)  # ψ
         self.down = packed.from_context.t().contiguous()
 
     def see(self, t: int, alignment: Tensor) -> Tensor:
         """The products of step t's context [B, ·]."""
-        torch.bmm(alignment[:, None], self.packed.annotations, out=self.context[t + 1][:, None])
-        return torch.mm(self.context[t + 1], self.down)
+        context = self.context[t]
+        torch.bmm(alignment[:, None], self.packed.annotations, out=context[:, None])
+        return torch.mm(context, self.down)
 
     def all(self, alignment: Tensor) -> Tensor:
         """ψ_t of every step [T, B, 2·enc], given the alignments [T, B, S]."""
-        return self.context[1:]
+        return self.context
 
     def prepare(self, given: Steps) -> None:
         self.given, self.d_context = given, torch.empty_like(given.context)
@@ -40,7 +41,7 @@ class Contexts:
         """`d_seen` [T, B, ·] is what the way back filled in for every step."""
         return {
             "annotations": torch.bmm(alignment.permute(1, 2, 0), self.d_context.transpose(0, 1)),
-            "from_context": flat(d_seen).t() @ flat(self.context[1:]),
+            "from_context": flat(d_seen).t() @ flat(self.context),
         }
 
 
@@ -61,10 +62,11 @@ class Projected(Contexts):
     def prepare(self, given: Steps) -> None:
         self.given = given
         by_context = torch.bmm(given.context.transpose(0, 1), self.packed.annotations.transpose(1, 2))
-        self.d_aligned = by_context.transpose(0, 1) + given.alignment  # what does not come through the products
+        d_aligned = by_context.transpose(0, 1) + given.alignment  # what does not come through the products
+        self.d_aligned, self.across = d_aligned.unbind(0), self.products.transpose(1, 2)
 
     def d_alignment(self, t: int, d_seen: Tensor) -> Tensor:
-        through = torch.bmm(d_seen[:, None], self.products.transpose(1, 2))[:, 0]  # rows first: a third of the time
+        through = torch.bmm(d_seen[:, None], self.across)[:, 0]  # rows first: a third of the time
         return through.add_(self.d_aligned[t])
 
     def gradients(self, alignment: Tensor, d_seen: Tensor) -> dict[str, Tensor]:

@@ -77,18 +77,21 @@ class Loop:
 
     def forward(self) -> tuple[Tensor | None, ...]:
         layout, packed = self.layout, self.packed
-        d, (from_upper, from_lower) = layout.units, self.down
+        three, (from_upper, from_lower) = 3 * layout.units, self.down
+        columns = layout.planner_columns
+        of_upper, of_lower = ([*columns], []) if layout.plans_from == "upper" else ([], [*columns])
+        in_context = [three, three, layout.context_columns]
         low = torch.addmm(packed.from_lower_bias, self.lower[0], from_lower)
-        seen = self.upper.new_zeros(layout.rows, len(packed.from_context))
+        to_planner = self.upper.new_zeros(layout.rows, layout.context_columns)
         lower, upper, token = self.lower.unbind(0), self.upper.unbind(0), packed.token_lower.unbind(0)
-        for t, alignment in enumerate(self.look.alignment.unbind(0)):
-            up = torch.addmm(packed.from_upper_bias, upper[t], from_upper)
-            planner = (up if layout.plans_from == "upper" else low)[:, layout.planner :]
-            self.look.step(t, planner, seen[:, 6 * d :])
-            seen = self.contexts.see(t, alignment)
-            self.lower_cell.step(t, token[t] + seen[:, : 3 * d], low[:, 3 * d : 6 * d])
+        for t, alignment in enumerate(self.look.alignments):
+            up_state, *planner = torch.addmm(packed.from_upper_bias, upper[t], from_upper).split([three, *of_upper], 1)
+            _, low_state, *planner_below = low.split([three, three, *of_lower], 1)
+            self.look.step(t, planner or planner_below, to_planner)
+            to_lower, to_upper, to_planner = self.contexts.see(t, alignment).split(in_context, 1)
+            self.lower_cell.step(t, token[t] + to_lower, low_state)
             low = torch.addmm(packed.from_lower_bias, lower[t + 1], from_lower)
-            self.upper_cell.step(t, low[:, : 3 * d] + seen[:, 3 * d : 6 * d], up[:, : 3 * d])
+            self.upper_cell.step(t, to_upper + low[:, :three], up_state)
         decisions = self.look.decisions()
         kept = [self.lower[1:], self.upper[1:], self.contexts.all(self.look.alignment), self.look.alignment]
         # Views would tie the outputs' graph to the buffers that the backward pass reads.
@@ -96,31 +99,33 @@ class Loop:
 
     def backward(self, given: Steps) -> dict[str, Tensor]:
         layout, packed = self.layout, self.packed
-        d, steps = layout.units, layout.steps
+        three, steps = 3 * layout.units, layout.steps
         d_up = self.upper.new_empty(steps, layout.rows, len(packed.from_upper))
         d_low = self.upper.new_empty(steps + 1, layout.rows, len(packed.from_lower))
         d_seen = self.upper.new_empty(steps + 1, layout.rows, len(packed.from_context))
         for edge in (d_low[0], d_low[-1], d_seen[0], d_seen[-1]):  # where a neighbouring step is missing
             edge.zero_()
-        self.lower_cell.prepare()
-        self.upper_cell.prepare()
-        self.look.prepare(given)
+        planned = d_up if layout.plans_from == "upper" else d_low[:-1]
+        self.lower_cell.prepare(d_seen[1:, :, :three], d_low[:-1, :, three : 2 * three])
+        self.upper_cell.prepare(d_low[1:, :, :three], d_up[..., :three])
+        self.look.prepare(given, planned[..., layout.planner :], d_seen[:-1, :, 2 * three :])
         self.contexts.prepare(given)
-        d_upper, d_lower = given.upper[-1], torch.zeros_like(packed.lower)
+        to_upper, from_low = d_seen[..., three : 2 * three].unbind(0), d_low[..., :three].unbind(0)
+        ups, lows, seens = d_up.unbind(0), d_low.unbind(0), d_seen.unbind(0)
+        given_lower, given_upper = given.lower.unbind(0), given.upper.unbind(0)
+        d_upper, d_lower = given_upper[-1], torch.zeros_like(packed.lower)
         for t in reversed(range(steps)):
-            d_upper = self.upper_cell.back(t, d_upper, d_low[t + 1, :, : 3 * d], d_up[t, :, : 3 * d])
-            d_seen[t + 1, :, 3 * d : 6 * d] = d_low[t + 1, :, : 3 * d]
-            d_lower = (d_lower + given.lower[t]).addmm_(d_low[t + 1], packed.from_lower)
-            d_lower = self.lower_cell.back(t, d_lower, d_seen[t + 1, :, : 3 * d], d_low[t, :, 3 * d : 6 * d])
-            d_alignment = self.contexts.d_alignment(t, d_seen[t + 1])
-            d_planner = (d_up if layout.plans_from == "upper" else d_low)[t, :, layout.planner :]
-            self.look.back(t, d_alignment, d_planner, d_seen[t, :, 6 * d :])
-            d_upper.addmm_(d_up[t], packed.from_upper)
+            d_upper = self.upper_cell.back(t, d_upper)
+            to_upper[t + 1].copy_(from_low[t + 1])
+            d_lower = (d_lower + given_lower[t]).addmm_(lows[t + 1], packed.from_lower)
+            d_lower = self.lower_cell.back(t, d_lower)
+            self.look.back(t, self.contexts.d_alignment(t, seens[t + 1]))
+            d_upper.addmm_(ups[t], packed.from_upper)
             if t > 0:
-                d_upper += given.upper[t - 1]
+                d_upper += given_upper[t - 1]
         d_lower = d_lower.addmm(d_low[0], packed.from_lower)
         return {
-            "token_lower": d_seen[1:, :, : 3 * d],
+            "token_lower": d_seen[1:, :, :three],
             "lower": d_lower,
             "upper": d_upper,
             "from_upper": flat(d_up).t() @ flat(self.upper[:-1]),

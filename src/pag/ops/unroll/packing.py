@@ -55,18 +55,10 @@ class Layout:
         return 3 * self.units if self.plans_from == "upper" else 6 * self.units
 
     @property
-    def gate(self) -> slice:
-        """W_us s inside the planner's part (PAG)."""
-        return slice(self.energy, self.energy + self.k)
-
-    @property
-    def commitment(self) -> slice:
-        start = self.energy + (self.k if self.kind == "pag" else 0)
-        return slice(start, start + self.k)
-
-    @property
-    def temperature(self) -> int:
-        return self.commitment.stop
+    def planner_columns(self) -> list[int]:
+        """How many columns of the planner's part are W_s s, then W_us s (PAG), f_c's logits, and τ_t."""
+        of_gate = [self.k] if self.kind == "pag" else []
+        return [self.energy, *of_gate, *([self.k] if self.k else []), *([1] if self.learned else [])]
 
 
 @dataclass(frozen=True)

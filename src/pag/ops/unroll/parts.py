@@ -85,35 +85,37 @@ class Cell:
         projected.copy_(of_candidate)
         torch.lerp(candidate, self.state[t], update, out=self.state[t + 1])
 
-    def prepare(self) -> None:
-        """The factors of the way back, for all steps at once, in place of what they are made of."""
-        if self.prepared:
-            return
+    def prepare(self, d_inputs: Tensor, d_state: Tensor) -> None:
+        """Where the gradients of every step's two projections go [T, B, 3d]."""
+        if not self.prepared:
+            self._factors()
         self.prepared = True
-        self.reset, self.update = self.gates.split(self.units, -1)
-        closed = 1 - self.update
-        self.to_update = torch.sub(self.states[:-1], self.candidates).mul_(self.update).mul_(closed)
-        self.to_candidate = self.candidates.square_().neg_().add_(1).mul_(closed)
-        self.to_reset = self.projected.mul_(self.reset).mul_(torch.sub(1, self.reset, out=closed))
-        factors = (self.to_update, self.to_candidate, self.to_reset, self.reset, self.update)
-        self.views = [x.unbind(0) for x in factors]
+        self.into = [x.unbind(0) for x in (d_inputs, *d_inputs.split(self.units, -1))]
+        self.below = [x.unbind(0) for x in (d_state, *d_state.split((2 * self.units, self.units), -1))]
+        self.d_gates = d_inputs[..., : 2 * self.units].unbind(0)
 
-    def back(self, t: int, given: Tensor, d_inputs: Tensor, d_state: Tensor) -> Tensor:
+    def _factors(self) -> None:
+        """What the way back multiplies by, for all steps at once, in place of what it is made of."""
+        reset, update = self.gates.split(self.units, -1)
+        closed = 1 - update
+        to_update = torch.sub(self.states[:-1], self.candidates).mul_(update).mul_(closed)
+        to_candidate = self.candidates.square_().neg_().add_(1).mul_(closed)
+        to_reset = self.projected.mul_(reset).mul_(torch.sub(1, reset, out=closed))
+        self.views = [x.unbind(0) for x in (to_update, to_candidate, to_reset, reset, update)]
+
+    def back(self, t: int, given: Tensor) -> Tensor:
         """Fills the gradients of step t's two projections; returns the one that goes straight to states[t]."""
-        d = self.units
         to_update, to_candidate, to_reset, reset, update = (of_steps[t] for of_steps in self.views)
-        into = d_inputs if self.plain else torch.empty_like(d_inputs)
-        d_reset, d_update, d_candidate = into.split(d, 1)
+        d_inputs, d_reset, d_update, d_candidate = (of_steps[t] for of_steps in self.into)
+        d_state, d_gates, d_projected = (of_steps[t] for of_steps in self.below)
         torch.mul(given, to_update, out=d_update)
         torch.mul(given, to_candidate, out=d_candidate)
         torch.mul(d_candidate, to_reset, out=d_reset)
-        if self.plain:
-            d_state[:, : 2 * d] = into[:, : 2 * d]
-            torch.mul(d_candidate, reset, out=d_state[:, 2 * d :])
-        else:
-            d_inputs.copy_(self.input_norm.back(t, into))
-            d_candidate.mul_(reset)
-            d_state.copy_(self.state_norm.back(t, into))
+        d_gates.copy_(self.d_gates[t])
+        torch.mul(d_candidate, reset, out=d_projected)
+        if not self.plain:
+            d_inputs.copy_(self.input_norm.back(t, d_inputs))
+            d_state.copy_(self.state_norm.back(t, d_state))
         return given * update
 
     def gradients(self, name: str) -> dict[str, Tensor]:
