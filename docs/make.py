@@ -57,9 +57,10 @@ def settings() -> str:
 def results() -> str:
     """The tables, from results files alone."""
     from pag.reproduce.page import page
+    from pag.reproduce.projection import projection
 
     parts = ["# Results\n\nMade from `benchmarks/results/*.json` by `make docs`; each table names its command.\n"]
-    parts.append(page(RESULTS, FIGURES))
+    parts += [page(RESULTS, FIGURES), projection(RESULTS)]
     parts.append(_newstest(json.loads((RESULTS / "newstest-h200.json").read_text())))
     samples = RESULTS / "questions-samples.json"
     if samples.exists():

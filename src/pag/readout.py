@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from pag.attention.base import Glimpse, Memory
 from pag.data.batch import Pointing
-from pag.state import State, exact
+from pag.state import State, exact, multiplied
 from pag.text.vocabulary import PAD
 
 TINY = 1e-30  # probabilities under this are taken for it: 1/p must stay finite in float32
@@ -44,12 +44,12 @@ class DeepOutput(nn.Module):
         return Reading(self.write(self.join(lower, upper, token, glimpse, memory)))
 
     def join(self, lower: Tensor, upper: Tensor, token: Tensor, glimpse: Glimpse, memory: Memory) -> Tensor:
-        parts = [part.to(token.dtype) for part in (lower, upper, token, glimpse.context)]
+        parts = [lower, upper, token, glimpse.context]
         if memory.answer is not None:
             times = token.shape[1] if token.dim() == 3 else len(token) // len(memory.answer)
-            answer = memory.answer[:, None].expand(-1, times, -1).to(token.dtype)
-            parts.append(answer.reshape(*token.shape[:-1], -1))
-        return torch.cat(parts, -1)
+            parts.append(memory.answer[:, None].expand(-1, times, -1).reshape(*token.shape[:-1], -1))
+        kind = multiplied(token)  # before they are joined: what is joined is the largest tensor of an update
+        return torch.cat([part.to(kind) for part in parts], -1)
 
     def write(self, inputs: Tensor) -> Tensor:
         """Log-probabilities of the vocabulary [..., V]."""

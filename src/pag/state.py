@@ -70,3 +70,9 @@ def stack(steps: Sequence[S]) -> S:
 def exact(like: Tensor) -> torch.dtype:
     """The type that states and decisions are kept in: float32 even where products are bfloat16."""
     return torch.promote_types(like.dtype, torch.float32)
+
+
+def multiplied(like: Tensor) -> torch.dtype:
+    """The type that products are made in: its own, or what autocast makes of it."""
+    kind = like.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else like.dtype

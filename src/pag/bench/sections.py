@@ -119,7 +119,8 @@ class Sections:
         run = Contestant(variant, made.said.partition(":")[0], partial(made.forward_backward_of, some), made.reset)
         [timing] = self._run([run])
         sizes = asdict(self.settings.sizes)
-        return [row_of(run, timing, "ragged", task, self.settings.precisions[-1], sizes, tokens, TOKENS)]
+        row = row_of(run, timing, "ragged", task, self.settings.precisions[-1], sizes, tokens, TOKENS)
+        return [replace(row, facts={"batches": len(some)})]
 
     # contestants
 
@@ -194,7 +195,8 @@ def with_throughput(row: Row, fixed: Row) -> Row:
     if row.per_second is None or not fixed.per_second:
         return row
     share = row.per_second / fixed.per_second
-    return replace(row, note=f"{share:.0%} of the tokens/s at one length", facts={"over_fixed": share})
+    facts = {**row.facts, "over_fixed": share}
+    return replace(row, note=f"{share:.0%} of the tokens/s at one length", facts=facts)
 
 
 def with_rate(row: Row, rate: float, always: Row) -> Row:

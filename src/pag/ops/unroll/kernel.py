@@ -25,6 +25,7 @@ from pag.ops.unroll.machine import NORMS, machine, multiply
 from pag.ops.unroll.packing import Layout, Packed, Steps, describe, pack
 from pag.ops.unroll.parts import flat
 from pag.ops.unroll.reference import Trace
+from pag.state import multiplied
 
 LONGEST = 1024  # source positions that fit one program
 Columns = tuple[Tensor | None, ...]
@@ -53,12 +54,7 @@ def unroll(
 
 def precision(tokens: Tensor) -> torch.dtype:
     """What products are computed in."""
-    kind = tokens.device.type
-    if tokens.dtype == torch.bfloat16 or (
-        torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16
-    ):
-        return torch.bfloat16
-    return torch.float32
+    return torch.bfloat16 if multiplied(tokens) == torch.bfloat16 else torch.float32
 
 
 class Pass(torch.autograd.Function):
