@@ -77,7 +77,7 @@ def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]
         "euler, pag, rate 0.25": [run(s, exact=0.2 + s / 50, replan_rate=0.2) for s in (0, 1)],
     }
     [line] = [line for line in claims(nothing | {"planning": Results(cells)}).splitlines() if "euler, pag" in line]
-    assert "| holds | euler, pag: as good as the baseline down to a rate of 0.45 |" in line
+    assert "| holds | planning: euler, pag: as good as the baseline down to a rate of 0.45 |" in line
 
 
 def test_the_pages_hold_every_table_measured_or_not(tmp_path: Path) -> None:
