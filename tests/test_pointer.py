@@ -86,7 +86,7 @@ def test_the_switch_is_two_tanh_layers_with_a_residual() -> None:
     first = torch.tanh(x @ built.switch.first.weight.T + built.switch.first.bias)
     second = torch.tanh(first @ built.switch.second.weight.T + built.switch.second.bias)
     expected = (first + second) @ built.switch.output.weight.T + built.switch.output.bias
-    torch.testing.assert_close(built.switch(x), expected)
+    torch.testing.assert_close(built.switch(built.switch.first(x)), expected)
 
 
 @NAMES

@@ -1,5 +1,6 @@
 """From decoder states to a distribution over outputs (paper, sections 3.3 and 4.2)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +42,17 @@ class DeepOutput(nn.Module):
 
     def forward(self, lower: Tensor, upper: Tensor, token: Tensor, glimpse: Glimpse, memory: Memory) -> Reading:
         """Of the next output after states and glimpses [B, T, ·], or [rows, ·] as a beam has them."""
-        return Reading(self.write(self.join(lower, upper, token, glimpse, memory)))
+        inputs = self.join(lower, upper, token, glimpse, memory)
+        return self.read([layer(inputs) for layer in self.readers], glimpse, memory)
+
+    @property
+    def readers(self) -> list[nn.Linear]:
+        """The layers that multiply the joined inputs; `read` has their products."""
+        return [self.hidden]
+
+    def read(self, products: Sequence[Tensor], glimpse: Glimpse, memory: Memory) -> Reading:
+        [hidden] = products
+        return Reading(self.write(hidden))
 
     def join(self, lower: Tensor, upper: Tensor, token: Tensor, glimpse: Glimpse, memory: Memory) -> Tensor:
         parts = [lower, upper, token, glimpse.context]
@@ -51,9 +62,9 @@ class DeepOutput(nn.Module):
         kind = multiplied(token)  # before they are joined: what is joined is the largest tensor of an update
         return torch.cat([part.to(kind) for part in parts], -1)
 
-    def write(self, inputs: Tensor) -> Tensor:
+    def write(self, hidden: Tensor) -> Tensor:
         """Log-probabilities of the vocabulary [..., V]."""
-        logits = self.output(self.dropout(torch.tanh(self.hidden(inputs))))
+        logits = self.output(self.dropout(torch.tanh(hidden)))
         return logits.to(exact(logits)).log_softmax(-1)
 
 
@@ -72,12 +83,16 @@ class PointerSoftmax(DeepOutput):
         super().__init__(decoder, token, annotations, size, vocabulary, dropout, answer)
         self.switch = Switch(self.inputs, size)
 
-    def forward(self, lower: Tensor, upper: Tensor, token: Tensor, glimpse: Glimpse, memory: Memory) -> Reading:
+    @property
+    def readers(self) -> list[nn.Linear]:
+        return [self.hidden, self.switch.first]
+
+    def read(self, products: Sequence[Tensor], glimpse: Glimpse, memory: Memory) -> Reading:
         assert memory.pointing is not None
-        inputs = self.join(lower, upper, token, glimpse, memory)
-        logit = self.switch(inputs)  # [..., 1]
+        hidden, first = products
+        logit = self.switch(first)  # [..., 1]
         alignment = glimpse.alignment.to(logit.dtype)
-        written = self.write(inputs) + F.logsigmoid(-logit)
+        written = self.write(hidden) + F.logsigmoid(-logit)
         copied = alignment.clamp_min(TINY).log() + F.logsigmoid(logit)
         joint = join(written.exp(), alignment * logit.sigmoid(), memory.pointing)
         return Reading(joint, copied, written, logit.sigmoid()[..., 0])
@@ -92,8 +107,9 @@ class Switch(nn.Module):
         self.second = nn.Linear(size, size)
         self.output = nn.Linear(size, 1)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        hidden = torch.tanh(self.first(inputs))
+    def forward(self, first: Tensor) -> Tensor:
+        """From what the first layer makes of the inputs."""
+        hidden = torch.tanh(first)
         logit = self.output(hidden + torch.tanh(self.second(hidden)))
         return logit.to(exact(logit))
 

@@ -1,6 +1,6 @@
 """The fused step of a search equals the plain one, and says where there is none."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from pag.attention.base import Memory
+from pag.data.batch import Batch
 from pag.decoder import DecoderState
 from pag.model import NOTHING, Seq2Seq
 from pag.ops.step import fused
 from pag.readout import DeepOutput
 from pag.registry import ATTENTIONS
+from pointing import LEXICON, documents, pointer
 from small import SYMBOLS, assert_same, chance, model, sentences
 
 WIDTH, STEPS = 3, 6
@@ -30,7 +32,8 @@ def built(name: str, layer_norm: bool, **attention: object) -> Seq2Seq:
 def plain(made: Seq2Seq, prepared: Memory, state: DecoderState) -> tuple[Memory, DecoderState]:
     """What the plain step begins with, from what the fused one does."""
     size = made.decoder.lower.input.in_features - made.embedding.embedding_dim
-    memory = Memory(prepared.annotations[..., -size:], prepared.mask, prepared.keys, prepared.gate)
+    kept = {f.name: getattr(prepared, f.name) for f in fields(Memory)}
+    memory = Memory(**{**kept, "annotations": prepared.annotations[..., -size:]})
     return memory, replace(state, attention=made.decoder.attention.start(memory))
 
 
@@ -40,14 +43,15 @@ def without_context(state: DecoderState) -> DecoderState:
     return replace(state, attention=replace(attention, context=state.upper)) if hasattr(attention, "context") else state
 
 
-def compare(made: Seq2Seq, held: bool, projected: bool) -> Tensor:
+def compare(made: Seq2Seq, held: bool, projected: bool, batch: Batch | None = None, symbols: int = SYMBOLS) -> Tensor:
     """Both steps on the same rows, several in a row; the switches."""
-    batch, switches, before = sentences((7, 1), (2, 1), (5, 1)), [], torch.full((3 * WIDTH,), NOTHING)
+    batch, switches = sentences((7, 1), (2, 1), (5, 1)) if batch is None else batch, []
+    before = torch.full((len(batch.source) * WIDTH,), NOTHING)
     prepared, state = made.begin(batch)
     assert isinstance(prepared, fused.Prepared) and prepared.fused is not None
     assert prepared.fused.projected == projected
     memory, expected_state = plain(made, prepared, state)
-    rows = torch.arange(3).repeat_interleave(WIDTH)
+    rows = torch.arange(len(batch.source)).repeat_interleave(WIDTH)
     state, expected_state = state.select(rows), expected_state.select(rows)
     for t in range(STEPS):
         expected, seen, expected_state = made.step(before, memory, expected_state, held)
@@ -56,7 +60,7 @@ def compare(made: Seq2Seq, held: bool, projected: bool) -> Tensor:
         assert_same(glimpse, seen)
         assert_same(without_context(state), without_context(expected_state))
         switches.append(torch.ones(len(before)) if glimpse.switch is None else glimpse.switch)
-        before = torch.randint(0, SYMBOLS, before.shape, generator=chance(t))
+        before = torch.randint(0, symbols, before.shape, generator=chance(t))
     return torch.stack(switches)
 
 
@@ -88,6 +92,19 @@ def test_the_fused_step_is_the_step(
 def test_the_fused_step_follows_every_setting(name: str, attention: dict[str, object]) -> None:
     with torch.no_grad():
         compare(built(name, False, **attention), False, True)
+
+
+@pytest.mark.parametrize("answer", ["mean", None])
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+def test_the_fused_step_points_as_the_plain_one_does(
+    name: str, answer: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused, "WORTH", 0)
+    made, batch = pointer(name, answer).eval(), documents()
+    assert batch.pointing is not None
+    everything = len(LEXICON.shortlist) + batch.pointing.extra.shape[1]  # words that only a document has, too
+    with torch.no_grad():
+        compare(made, False, True, batch, everything)
 
 
 def test_many_outputs_are_multiplied_instead_of_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +150,16 @@ def test_bfloat16_products_stay_near_the_exact_ones(
             made.step(before + 2, memory, state)
     assert rough.dtype == torch.float32 and state.lower.dtype == torch.float32
     torch.testing.assert_close(rough, exact, rtol=0, atol=0.2)
+
+
+def test_bfloat16_products_point_nearly_as_the_exact_ones_do() -> None:
+    made, batch = pointer("pag").float().eval(), documents()
+    before = torch.full((len(batch.source),), NOTHING)
+    with torch.no_grad():
+        exact, seen, _ = made.step(before, *made.begin(batch), held=True)
+        with torch.autocast("cpu", torch.bfloat16):
+            rough, glimpse, _ = made.step(before, *made.begin(batch), held=True)
+    assert rough.dtype == torch.float32
+    assert glimpse.copying is not None and seen.copying is not None
+    torch.testing.assert_close(glimpse.copying, seen.copying, rtol=0, atol=0.05)
+    torch.testing.assert_close(rough.exp(), exact.exp(), rtol=0, atol=0.05)

@@ -6,6 +6,7 @@ multiplied by everything that a context would be, so that a weighted sum of S ro
 with all their columns.
 """
 
+import copy
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ from torch.nn import functional as F
 
 from pag.attention.base import Glimpse, Memory, Products
 from pag.attention.pag import PlanningAttention
+from pag.data.batch import Pointing
 from pag.decoder import DecoderState
 from pag.ops.unroll.packing import KINDS, committed, context_rows, joined, planner_rows, rows_of, tempered
-from pag.readout import DeepOutput
+from pag.readout import DeepOutput, PointerSoftmax
 from pag.state import State, exact
 
 if TYPE_CHECKING:
@@ -31,18 +33,15 @@ WORTH = 2  # annotations with at least so many columns per position are multipli
 class Prepared(Memory):
     """A memory for the fused step: on a CPU its annotations come behind their products."""
 
+    of_answer: Tensor | None = None  # the answer's products for the readout [N, ·]
     fused: "FusedStep | None" = None  # no State: it stays as it is when sentences leave
 
 
 def choose(model: "Seq2Seq") -> tuple[bool, str]:
     """Is there a fused step for this model, and one line that says so."""
-    decoder, readout = model.decoder, model.readout
-    inputs = 2 * decoder.lower.size + decoder.lower.input.in_features
-    for part, known in ((decoder.attention, KINDS), (readout, (DeepOutput,))):
+    for part, known in ((model.decoder.attention, KINDS), (model.readout, (DeepOutput, PointerSoftmax))):
         if type(part) not in known:
             return False, f"plain step, since there is no fused one for {type(part).__name__}"
-    if readout.hidden.in_features != inputs:
-        return False, "plain step, since the output layer reads more than states, token and context"
     return True, "fused step: weights packed once per search"
 
 
@@ -53,7 +52,8 @@ def begin(model: "Seq2Seq", memory: Memory, state: DecoderState) -> tuple[Memory
     if fused.projected:
         annotations = torch.cat([annotations @ fused.from_context + fused.context_bias, annotations], -1)
     kept = {f.name: getattr(memory, f.name) for f in fields(memory)}
-    prepared = Prepared(**{**kept, "annotations": annotations}, fused=fused)
+    of_answer = None if memory.answer is None else memory.answer.to(fused.products) @ fused.from_answer
+    prepared = Prepared(**{**kept, "annotations": annotations}, of_answer=of_answer, fused=fused)
     return prepared, replace(state, attention=fused.keep(state.attention, None))
 
 
@@ -63,13 +63,13 @@ class FusedStep:
     planner's columns: they are all that the next step reads."""
 
     def __init__(self, model: "Seq2Seq", memory: Memory) -> None:
-        self.decoder, self.readout = model.decoder, model.readout
+        self.decoder, self.products = model.decoder, memory.keys.dtype
         self.attention: Any = model.decoder.attention  # one of KINDS, which all have `look`
-        self.d, self.a, self.r = self.decoder.lower.size, self.attention.size, self.readout.hidden.out_features
-        self.e, self.products = model.embedding.embedding_dim, memory.keys.dtype
+        self.d, self.a, self.e = self.decoder.lower.size, self.attention.size, model.embedding.embedding_dim
+        self.pack_readout(model.readout)
         positions, self.size = memory.annotations.shape[1:]
         self.projected = not memory.keys.is_cuda and WORTH * positions <= self.size
-        self.pack_tokens(model.embedding.weight)
+        self.pack_tokens(model.embedding.weight, model.encoder.embedding.weight)
         self.pack_states()
         self.pack_contexts()
 
@@ -77,13 +77,23 @@ class FusedStep:
         """Weights [out, in] as products read them [in, out]."""
         return rows.detach().to(self.products).t().contiguous()
 
-    def pack_tokens(self, embedding: Tensor) -> None:
-        lower, hidden = self.decoder.lower.input, self.readout.hidden
-        at = 2 * self.d
+    def pack_readout(self, readout: DeepOutput) -> None:
+        weight, bias = joined([rows_of(layer) for layer in readout.readers])
+        self.read_columns = [layer.out_features for layer in readout.readers]
+        self.r, self.read_bias = len(weight), bias
+        answer = readout.inputs - 2 * self.d - self.decoder.lower.input.in_features
+        parts = weight.split([self.d, self.d, self.e, self.decoder.lower.input.in_features - self.e, answer], 1)
+        self.read_lower, self.read_upper, self.read_token, self.read_context, read_answer = parts
+        self.from_answer, self.top = self.pack(read_answer), self.pack(self.read_upper)
+        self.readout = packed(readout, readout.readers, self.products)
+
+    def pack_tokens(self, embedding: Tensor, of_source: Tensor) -> None:
+        lower = self.decoder.lower.input
         rows = [(self.attention.token.weight, None), (lower.weight[:, : self.e], lower.bias)]
-        weight, bias = joined([*rows, (hidden.weight[:, at : at + self.e], hidden.bias)])
+        weight, bias = joined([*rows, (self.read_token, self.read_bias)])
         self.token, self.token_bias = self.pack(weight), bias.detach().to(self.products)
         self.embedding = F.pad(embedding.detach().to(self.products), (0, 0, 1, 0))  # row 0: before the first token
+        self.of_source, self.known = of_source, len(embedding)
         few = len(embedding) <= TABLE
         self.table = torch.addmm(self.token_bias, self.embedding, self.token) if few else None
 
@@ -94,16 +104,12 @@ class FusedStep:
         lower, lower_bias = joined([rows_of(decoder.lower.state), *([] if from_upper else planner)])
         self.upper, self.upper_bias = self.pack(upper), upper_bias.detach().to(self.products)
         self.lower, self.lower_bias = self.pack(lower), lower_bias.detach().to(self.products)
-        hidden = self.readout.hidden.weight
-        self.middle = self.pack(torch.cat([decoder.upper.input.weight[:, : self.d], hidden[:, : self.d]]))
-        self.top = self.pack(hidden[:, self.d : 2 * self.d])
-        output = self.readout.output
-        self.output, self.output_bias = self.pack(output.weight), output.bias.detach().to(self.products)
+        self.middle = self.pack(torch.cat([decoder.upper.input.weight[:, : self.d], self.read_lower]))
 
     def pack_contexts(self) -> None:
-        decoder, hidden = self.decoder, self.readout.hidden.weight
+        decoder = self.decoder
         of_grus = [decoder.lower.input.weight[:, self.e :], decoder.upper.input.weight[:, self.d :]]
-        rows = [*of_grus, hidden[:, 2 * self.d + self.e :], *context_rows(self.attention)]
+        rows = [*of_grus, self.read_context, *context_rows(self.attention)]
         self.from_context = self.pack(torch.cat(rows))
         # An alignment sums to one: a bias of the upper GRU's input may as well be the context's.
         self.context_bias = self.from_context.new_zeros(self.from_context.shape[1])
@@ -121,7 +127,7 @@ class FusedStep:
         self, before: Tensor, memory: Memory, state: DecoderState, held: bool
     ) -> tuple[Tensor, Glimpse, DecoderState]:
         d, decoder = self.d, self.decoder
-        energy, of_lower, of_hidden = self.of_token(before).split([self.a, 3 * d, self.r], -1)
+        energy, of_lower, of_token = self.of_token(before, memory.pointing).split([self.a, 3 * d, self.r], -1)
         up = torch.addmm(self.upper_bias, state.upper.to(self.products), self.upper)
         low = torch.addmm(self.lower_bias, state.lower.to(self.products), self.lower)
         planner = (up if self.attention.settings.plans_from == "upper" else low)[:, 3 * d :]
@@ -130,18 +136,29 @@ class FusedStep:
         seen = self.of_context(glimpse.context)
         to_lower, to_middle, to_planner = seen.split([3 * d, 3 * d + self.r, self.planner_columns], -1)
         lower = decoder.lower.mix(of_lower + to_lower, low[:, : 3 * d], state.lower)
-        to_upper, to_hidden = torch.addmm(to_middle, lower.to(self.products), self.middle).split([3 * d, self.r], -1)
+        to_upper, to_readout = torch.addmm(to_middle, lower.to(self.products), self.middle).split([3 * d, self.r], -1)
         upper = decoder.upper.mix(to_upper, up[:, : 3 * d], state.upper)
-        hidden = torch.addmm(of_hidden + to_hidden, upper.to(self.products), self.top).tanh_()
-        logits = torch.addmm(self.output_bias, hidden, self.output)
-        glimpse = replace(glimpse, context=glimpse.context[:, -self.size :])
-        after = DecoderState(lower, upper, self.keep(attention, to_planner))
-        return logits.to(exact(logits)).log_softmax(-1), glimpse, after
+        read = torch.addmm(of_token + to_readout, upper.to(self.products), self.top)
+        reading = self.readout.read(self.with_answer(read, memory).split(self.read_columns, -1), glimpse, memory)
+        glimpse = replace(glimpse, context=glimpse.context[:, -self.size :], copying=reading.copying)
+        return reading.log_probs, glimpse, DecoderState(lower, upper, self.keep(attention, to_planner))
 
-    def of_token(self, before: Tensor) -> Tensor:
-        if self.table is not None:
+    def of_token(self, before: Tensor, pointing: Pointing | None) -> Tensor:
+        if pointing is None and self.table is not None:
             return self.table.index_select(0, before + 1)
-        return torch.addmm(self.token_bias, self.embedding.index_select(0, before + 1), self.token)
+        vectors = self.embedding.index_select(0, before.clamp_max(self.known - 1) + 1)
+        if pointing is not None:  # a word that only the source knows has the source's embedding
+            extra = pointing.source_ids((before - self.known).view(len(pointing.extra), -1)).flatten()
+            of_source = self.of_source.index_select(0, extra).to(self.products)
+            vectors = torch.where((before >= self.known)[:, None], of_source, vectors)
+        return torch.addmm(self.token_bias, vectors, self.token)
+
+    def with_answer(self, read: Tensor, memory: Memory) -> Tensor:
+        """The readout's products, those of the answer added: rows of one sentence stand together."""
+        assert isinstance(memory, Prepared)
+        if memory.of_answer is None:
+            return read
+        return (read.view(len(memory.of_answer), -1, self.r) + memory.of_answer[:, None]).flatten(0, 1)
 
     def of_context(self, context: Tensor) -> Tensor:
         """The context's products for the GRUs, the readout and the next step's planner."""
@@ -179,3 +196,25 @@ class FusedStep:
 def normed(norm: nn.Module, x: Tensor) -> Tensor:
     """Layer normalisation is float32 throughout."""
     return x if isinstance(norm, nn.Identity) else norm(x.to(exact(x)))
+
+
+class Packed(nn.Module):
+    """A linear layer with its weights as products read them [in, out]."""
+
+    def __init__(self, linear: nn.Linear, kind: torch.dtype) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight.detach().to(kind).t().contiguous(), linear.bias.detach().to(kind)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addmm(self.bias, x, self.weight)
+
+
+def packed(module: nn.Module, without: list[nn.Linear], kind: torch.dtype) -> Any:
+    """A copy of a module with its linear layers packed, but for those that are not used."""
+    if isinstance(module, nn.Linear):
+        return module if module in without else Packed(module, kind)
+    made = copy.copy(module)
+    made._modules = {
+        name: None if part is None else packed(part, without, kind) for name, part in module._modules.items()
+    }
+    return made
