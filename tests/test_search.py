@@ -14,10 +14,13 @@ from pag.data.batch import Batch, Example, collate
 from pag.hypotheses import Hypothesis
 from pag.losses import negative_log_likelihood
 from pag.model import NOTHING, Seq2Seq
+from pag.readout import PointerSoftmax
+from pag.registry import ATTENTIONS
 from pag.replay import Replay
 from pag.search import Options, keep_likeliest, search
 from pag.tasks.euler import EulerTask
 from pag.text.vocabulary import END, PAD
+from pointing import documents, pointer
 
 
 @pytest.fixture
@@ -25,6 +28,12 @@ def batch(task: EulerTask) -> Batch:
     """Sentences of different lengths."""
     sources = [example.source for example in task.examples("test")]
     return collate([Example(list(source[i * 3 :])) for i, source in enumerate(sources[:5])])
+
+
+def name_of(model: Seq2Seq) -> str:
+    """What its attention is registered as."""
+    kind = type(model.decoder.attention).__name__
+    return next(name for name, place in ATTENTIONS.items() if place.endswith(f":{kind}"))
 
 
 def alone(batch: Batch, row: int) -> Batch:
@@ -156,6 +165,18 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch, replayed: bool) -> None:
     monkeypatch.setattr(searching._Search, "__init__", on_gpu)
 
 
+def test_pointing_on_fixed_memory_finds_the_same(model: Seq2Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch, options = (
+        pointer(name_of(model)).eval(),
+        documents(),
+        Options(beam=3, n_best=3, max_length=12, record=True),
+    )
+    plain = search(model, batch, options)
+    as_on_a_gpu(monkeypatch, replayed=True)
+    for ours, theirs in zip(search(model, batch, options), plain, strict=True):
+        same(ours, theirs)
+
+
 class AsksNothing(TorchDispatchMode):
     """Refuses what a CUDA graph cannot capture: values read by the host, and numbers that `where` would send over."""
 
@@ -166,9 +187,12 @@ class AsksNothing(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.parametrize("pointing", [False, True])
 def test_a_step_that_is_captured_waits_for_no_number(
-    model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch
+    model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch, pointing: bool
 ) -> None:
+    if pointing:
+        model, batch = pointer(name_of(model)).eval(), documents()
     as_on_a_gpu(monkeypatch, replayed=True)
     asked = []
 
@@ -186,12 +210,16 @@ def test_a_step_that_is_captured_waits_for_no_number(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: CUDA graphs")
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("few", [0, 256])
+@pytest.mark.parametrize("pointing", [False, True])
 def test_a_captured_step_finds_what_the_step_finds(
-    model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch, beam: int, few: int
+    model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch, beam: int, few: int, pointing: bool
 ) -> None:
     """On the GPU: the same hypotheses, bit for bit, with sentences leaving and the step captured again."""
     monkeypatch.setattr(searching, "FEW_ROWS", few)
-    model, batch = model.float().cuda(), batch.select(torch.arange(5).repeat(8)).to("cuda")
+    if pointing:
+        monkeypatch.setattr(PointerSoftmax, "replayable", True)
+        model, batch = pointer(name_of(model)).eval(), documents()
+    model, batch = model.float().cuda(), batch.select(torch.arange(len(batch.source)).repeat(8)).to("cuda")
     with torch.no_grad():
         model.readout.output.bias[END] += 0.5
     options = Options(beam=beam, n_best=beam, max_length=60, record=True)
