@@ -16,7 +16,7 @@ from pag.data.prepared import Prepared
 from pag.errors import DataError
 from pag.prepare import translation as module
 from pag.prepare.cleaning import clean
-from pag.prepare.command import Files, prepare_files
+from pag.prepare.command import Files, further_sets, prepare_files
 from pag.prepare.misaligned import first_suspicious
 from pag.prepare.reading import Corpus, Pairs
 from pag.prepare.settings import PrepareSettings
@@ -226,13 +226,17 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
 def test_another_encoding_is_refused(tmp_path: Path) -> None:
     made = corpora(tmp_path)
     (tmp_path / "train.de").write_bytes("\n".join(GERMAN).encode("latin1"))
-    with pytest.raises(DataError, match=r"most lines are not UTF-8"):
+    with pytest.raises(DataError, match=r"train.de: most lines are not UTF-8"):
         prepare(SETTINGS, made, tmp_path / "out")
+    pairs = write(tmp_path / "pairs", [])
+    pairs.write_bytes("".join(map("{}\t{}\n".format, ENGLISH, GERMAN)).encode("latin1"))
+    with pytest.raises(DataError, match=r"pairs: most lines are not UTF-8"):
+        list(Pairs([pairs]).blocks())
 
 
 def test_a_held_out_line_that_is_not_text_is_refused_by_its_number(tmp_path: Path) -> None:
     made = corpora(tmp_path)
-    (tmp_path / "valid.de").write_bytes(b"gut\nschl\xe4ft\n")
+    (tmp_path / "valid.de").write_bytes(b"gut\nschl\xe4ft\n")  # one line of two is not most
     with pytest.raises(DataError, match=r"valid.en, line 2: the target is not UTF-8"):
         prepare(SETTINGS, made, tmp_path / "out")
 
@@ -316,6 +320,26 @@ def test_either_pairs_or_two_sides() -> None:
         Files([Path("a")], [Path("b")], [Path("c")]).corpus("train")
     with pytest.raises(DataError, match=r"expected NAME=SOURCE,TARGET"):
         Files.parse("news.en,news.de")
+
+
+def test_standard_input_is_not_read_for_two_things(tmp_path: Path) -> None:
+    """Blocks of one stream would alternate between the sides."""
+    stream = Path("-")
+    valid = {"valid": Files([tmp_path / "a"], [tmp_path / "b"])}
+    for train in (
+        Files([stream], [stream]),
+        Files([stream, stream], [tmp_path, tmp_path]),
+        Files((), (), [stream] * 2),
+    ):
+        with pytest.raises(DataError, match=r"standard input \(-\) is asked for 2 times"):
+            prepare_files({}, {"train": train, **valid}, tmp_path / "out", 1, False)
+
+
+def test_a_further_set_does_not_take_another_s_name() -> None:
+    assert list(further_sets(["a=a.en,a.de", "b=b.en,b.de"])) == ["a", "b"]
+    for also in (["train=a.en,a.de"], ["test=a.en,a.de"], ["a=a.en,a.de", "a=b.en,b.de"]):
+        with pytest.raises(DataError, match=r"--also (train|test|a)=.*: there is already a set of that name"):
+            further_sets(also)
 
 
 def test_the_manifest_tells_files_sizes_and_checksums(prepared: Prepared) -> None:

@@ -39,6 +39,17 @@ def test_a_folder_is_prepared_from_files(tmp_path: Path) -> None:
     assert Prepared(tmp_path / "out").splits == ("train", "valid", "more")
 
 
+def test_what_cannot_be_prepared_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    (tmp_path / "b").write_text("")
+    command = [sys.executable, "-m", "pag", "prepare", "translation", "out", "--workers", "1"]
+    files = [
+        f"--{split}-{side}={name}" for split in ("train", "valid") for side, name in (("source", "a"), ("target", "b"))
+    ]
+    done = subprocess.run([*command, *files], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: b is empty: expected one sentence a line\n")
+
+
 def test_fetching_says_first_what_it_would_download(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("pag.fetch._asked_size", lambda url: None)
     shown = call("fetch", "wmt15/en-cs", "--out", tmp_path, "--dry-run")

@@ -45,7 +45,7 @@ def translation(
     Training pairs that are empty, too long, out of proportion or not UTF-8 are dropped, and counted in the report.
     Held-out sets are kept whole.
     """
-    from pag.prepare.command import Files, prepare_files
+    from pag.prepare.command import Files, further_sets, prepare_files
 
     settings = {
         "source_language": source_language, "target_language": target_language, "subwords": subwords,
@@ -55,7 +55,7 @@ def translation(
         "train": Files(train_source or (), train_target or (), train_pairs or ()),
         "valid": Files(valid_source or (), valid_target or ()),
         "test": Files(test_source or (), test_target or ()),
-        **dict(Files.parse(text) for text in also or ()),
+        **further_sets(also or ()),
     }
     prepare_files(settings, splits, out, workers, replace)
 

@@ -52,11 +52,23 @@ class Files:
         return name, cls([Path(both[0])], [Path(both[1])])
 
 
+def further_sets(also: Sequence[str]) -> dict[str, Files]:
+    """Held-out sets beside those that have options of their own."""
+    found: dict[str, Files] = {}
+    for text in also:
+        name, files = Files.parse(text)
+        if name in ("train", "valid", "test", *found):
+            raise DataError(f"--also {text}: there is already a set of that name; choose another")
+        found[name] = files
+    return found
+
+
 def prepare_files(
     settings: Mapping[str, Any], splits: Mapping[str, Files], out: Path, workers: int | None, replace: bool
 ) -> None:
     """Prepare a folder, and print its report."""
     checked = _checked(PrepareSettings, settings)
+    _refuse_sharing_input([path for files in splits.values() for path in (*files.source, *files.target, *files.pairs)])
     corpora = {split: corpus for split, files in splits.items() if (corpus := files.corpus(split)) is not None}
     console = Console(stderr=True)
     with _tidy_when_stopped(), Meter.running(console) as meter:
@@ -70,6 +82,7 @@ def prepare_questions(
 ) -> None:
     """Prepare a folder of questions, and print its report; `lists` are SPLIT=FILE with titles of articles."""
     checked = _checked(QuestionSettings, settings)
+    _refuse_sharing_input([path for paths in splits.values() for path in paths])
     console = Console(stderr=True)
     with _tidy_when_stopped(), Meter.running(console, "questions") as meter:
         articles = {split: [a for path in paths for a in squad.read(path)] for split, paths in splits.items() if paths}
@@ -81,6 +94,16 @@ def prepare_questions(
         report = questions.prepare(checked, articles, out, meter.tell, replace)
     print(question_report.as_text(report), end="")
     console.print(f"{meter.rate(report):,.0f} questions/s; prepared folder {out}", highlight=False, soft_wrap=True)
+
+
+def _refuse_sharing_input(paths: Sequence[Path]) -> None:
+    """Two readers of one stream would each get some of it."""
+    asked = sum(str(path) == "-" for path in paths)
+    if asked > 1:
+        raise DataError(
+            f"standard input (-) is asked for {asked} times, but can be read once: give it for one file "
+            "(--train-pairs - takes both sides, a tab between)"
+        )
 
 
 def _list_of_titles(text: str) -> tuple[str, list[str]]:
@@ -133,7 +156,8 @@ class Meter:
         try:
             yield meter
         finally:
-            meter.bar.stop()
+            if meter.live:
+                meter.bar.stop()
 
     def tell(self, stage: str, pairs: int, share: float) -> None:
         now = time.monotonic()

@@ -122,7 +122,7 @@ def _untabbed(file: LineFile, first: int, lines: list[bytes]) -> Block:
             )
     block = Block(file.name, first, [fields[0] for fields in halves], [fields[1] for fields in halves])
     if first == 1:
-        _refuse_binary(file, block.source)
+        _refuse_unreadable(file, lines)
         block = _without_mark(block)
     return block
 
@@ -165,16 +165,26 @@ def _misaligned(source: LineFile, target: LineFile, lengths: tuple[list[np.ndarr
 def _refuse_unusable(file: LineFile, lines: Sequence[bytes]) -> None:
     if not lines:
         raise DataError(f"{file.path} is empty: expected one sentence a line")
-    _refuse_binary(file, lines)
+    _refuse_unreadable(file, lines)
 
 
-def _refuse_binary(file: LineFile, lines: Sequence[bytes]) -> None:
+def _refuse_unreadable(file: LineFile, lines: Sequence[bytes]) -> None:
     if b"\0" in b"\n".join(lines):
         line = next(number for number, line in enumerate(lines) if b"\0" in line)
         raise DataError(
             f"{file.path} is not text: line {line + 1} holds a zero byte; expected UTF-8, plain or as .gz or .xz "
             "(a UTF-16 file must be converted first)"
         )
+    if 2 * sum(not _is_utf8(line) for line in lines) > len(lines):
+        raise DataError(f"{file.path}: most lines are not UTF-8; convert the file first (iconv -t UTF-8)")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _without_mark(block: Block) -> Block:

@@ -108,8 +108,6 @@ class Preparation:
         corpus, seen = self.corpora[TRAIN], Seen(Spool(self.folder, TRAIN))
         work = ((block, self.settings, known) for block in corpus.blocks())
         for cleaned in self.team.map(clean, work):
-            if not seen.read and 2 * cleaned.dropped.counts["bad_encoding"] > cleaned.read:
-                raise DataError(f"{cleaned.name}: most lines are not UTF-8; convert the file first (iconv -t UTF-8)")
             seen.add(cleaned)
             self.tell("tokenising", seen.read, corpus.read / corpus.size if corpus.size else 0.0)
         return seen
