@@ -99,9 +99,10 @@ def write_card(folder: Path, model: Generator, card: Card, examples: Sequence[Ma
         "updates": f"{config.get('update', 'unknown')}",
     }
     head = ["---", "library_name: pag", *([f"license: {card.licence}"] if card.licence else []), "---"]
-    parts = ["\n".join(head), f"# {folder.name}", recipe.description, card.about.strip(), _table("model", facts)]
+    parts = ["\n".join(head), f"# {folder.name}", card.about.strip() or recipe.description, _table("model", facts)]
     if card.scores:
-        shown = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in card.scores.items()}
+        told = {k: v for k, v in card.scores.items() if k != "sentences_per_second"}  # the machine's, not the model's
+        shown = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in told.items()}
         parts.append(_table("score", shown))
     parts.append(f"## Use\n\n    pag generate {folder.name} < inputs.txt\n    pag serve {folder.name}")
     if examples:
