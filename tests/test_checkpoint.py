@@ -53,6 +53,37 @@ def test_a_missing_file_is_refused_by_name(copy: Path) -> None:
         Checkpoint(copy)
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", '{"config.json": 1}', "null"])
+def test_an_edited_manifest_is_refused(copy: Path, content: str) -> None:
+    (copy / "manifest.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"manifest\.json is damaged or was edited"):
+        Checkpoint(copy)
+
+
+def test_a_manifest_without_the_vocabulary_is_refused(copy: Path) -> None:
+    sums = json.loads((copy / "manifest.json").read_text())
+    del sums["vocabulary.json"]
+    (copy / "manifest.json").write_text(json.dumps(sums))
+    with pytest.raises(CheckpointError, match=r"has no vocabulary\.json"):
+        Checkpoint(copy).task()
+
+
+def test_a_model_may_be_written_anew_but_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
+    model, checkpoint, mine = (tmp_path / name for name in ("model", "checkpoint", "mine"))
+    write_folder(model, {module.WEIGHTS: b"1"})
+    write_folder(checkpoint, {module.WEIGHTS: b"1", module.TRAINING: b"1"})
+    write_folder(mine / "model", {module.WEIGHTS: b"1"})
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    for free in (model, tmp_path / "new", tmp_path / "empty"):
+        module.check_free(free)
+    for taken in (checkpoint, mine, tmp_path, tmp_path / "file"):
+        with pytest.raises(CheckpointError, match=f"{taken} is there and is no model: choose another name"):
+            module.check_free(taken)
+    with pytest.raises(CheckpointError, match="the folder that you are in"):
+        module.check_free(Path("."))
+
+
 def test_weights_of_another_shape_are_refused(run: Path) -> None:
     checkpoint = Checkpoint(locate(run))
     model = checkpoint.model(checkpoint.task())

@@ -65,6 +65,12 @@ def test_an_averaged_model_has_the_mean_weights_and_works(other: Path, tmp_path:
     assert model.generate(list(model.task.inputs("test"))[:2])
 
 
+def test_an_average_never_replaces_its_run(other: Path) -> None:
+    with pytest.raises(CheckpointError, match="is no model: choose another name"):
+        average(other, 3, other)
+    assert (other / "checkpoints" / "last").exists()
+
+
 def test_averaging_more_checkpoints_than_are_kept_says_how_to_keep_them(run: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"not 9: train with --set train\.keep=9"):
         average(run, 9, tmp_path / "averaged")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import pag
 from pag.checkpoint import WEIGHTS, locate
 from pag.cli import app
-from pag.errors import InputError
+from pag.errors import CheckpointError, InputError
 from pag.export import CARD, EXAMPLES, Card, changed, export
 from pag.squeeze import restore, squeeze
 
@@ -86,6 +86,15 @@ def test_the_command_refuses_what_it_cannot_use(run: Path, tmp_path: Path) -> No
     )
     assert isinstance(result.exception, InputError)
     assert "holds no scores" in str(result.exception)
+
+
+def test_an_export_never_replaces_what_is_no_model(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(CheckpointError, match="is no model: choose another name"):
+        export(run, tmp_path)
+    with pytest.raises(CheckpointError, match="is no model: choose another name"):
+        export(run, run)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from pag.checkpoint import Checkpoint
+from pag.checkpoint import Checkpoint, write_folder
 from pag.config import Recipe
 from pag.errors import CheckpointError, RecipeError, RunError
 from pag.model import Seq2Seq
@@ -193,6 +193,13 @@ def test_a_folder_in_use_by_a_live_run_is_refused(tmp_path: Path) -> None:
     with in_use(tmp_path), pytest.raises(RunError, match=rf"in use by a live run \(process {os.getpid()}\)"):
         train(tmp_path, tiny())
     assert train(tmp_path, tiny(train={"max_updates": 1})).reason == "finished"
+
+
+def test_a_folder_with_a_model_is_not_trained_in(tmp_path: Path) -> None:
+    """What is loaded from there would go on being that model."""
+    write_folder(tmp_path, {"config.json": b"{}"})
+    with pytest.raises(RunError, match="holds a model: choose another --out"):
+        train(tmp_path, tiny())
 
 
 def test_training_stops_early_when_the_monitor_no_longer_improves(tmp_path: Path) -> None:

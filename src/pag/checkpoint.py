@@ -47,6 +47,19 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         raise cannot_write(folder, error) from None
 
 
+def check_free(folder: Path) -> None:
+    """Refuse to put a model where anything but such a model is: writing a folder replaces the one that is there."""
+    if not folder.exists():
+        return
+    if folder.resolve() == Path.cwd():
+        raise CheckpointError(f"{folder} is the folder that you are in: choose another")
+    inside = list(folder.iterdir()) if folder.is_dir() else [folder]
+    names = {path.name for path in inside}
+    model = {MANIFEST, WEIGHTS} <= names and TRAINING not in names and all(path.is_file() for path in inside)
+    if inside and not model:
+        raise CheckpointError(f"{folder} is there and is no model: choose another name")
+
+
 def cannot_write(path: Path, error: OSError) -> RunError:
     what = "no space left on the disk" if error.errno == errno.ENOSPC else (error.strerror or str(error)).lower()
     return RunError(f"cannot write {path}: {what}; what was saved before is untouched")
@@ -110,6 +123,8 @@ class Checkpoint:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         sums = self._json(MANIFEST)
+        if not isinstance(sums, dict) or not {CONFIG, WEIGHTS} <= sums.keys():
+            raise CheckpointError(f"{folder / MANIFEST} is damaged or was edited: it lists no {CONFIG} and {WEIGHTS}")
         self.files = {name: self._verified(name, checksum) for name, checksum in sums.items()}
         self.config = json.loads(self.files[CONFIG])
         if self.config.get("format") != FORMAT:
@@ -127,7 +142,10 @@ class Checkpoint:
 
     def task(self) -> Task:
         kept = {name: json.loads(content) for name, content in self.files.items() if name.endswith(".json")}
-        return find(TASKS, self.recipe.task.name, "task").load(self.recipe.task, kept)
+        try:
+            return find(TASKS, self.recipe.task.name, "task").load(self.recipe.task, kept)
+        except KeyError as error:
+            raise CheckpointError(f"{self.folder} has no {error.args[0]}: the checkpoint is incomplete") from None
 
     def model(self, task: Task) -> Seq2Seq:
         model = Seq2Seq(self.recipe, len(task.source), len(task.target))
@@ -182,6 +200,7 @@ def locate(run: str | Path) -> Path:
 
 def average(run: Path, last: int, out: Path) -> list[int]:
     """Write a checkpoint with the mean weights of a run's last checkpoints; the updates they were made at."""
+    check_free(out)
     folders = sorted(p for p in (run / "checkpoints").glob("*") if p.name.isdigit() and not p.is_symlink())[-last:]
     if len(folders) < last:
         raise CheckpointError(f"{run} keeps {len(folders)} checkpoints, not {last}: train with --set train.keep={last}")

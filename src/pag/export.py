@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pag.checkpoint import CONFIG, WEIGHTS, Checkpoint, locate, model_files, to_json, write_atomically, write_folder
+from pag.checkpoint import (
+    CONFIG,
+    WEIGHTS,
+    Checkpoint,
+    check_free,
+    locate,
+    model_files,
+    to_json,
+    write_atomically,
+    write_folder,
+)
 from pag.config import Recipe
 from pag.errors import InputError, PagError
 from pag.generator import Generator
@@ -31,6 +41,7 @@ def export(
     """Write the best model of a run as a folder that `pag.load` reads; `inputs` become its stored examples."""
     if kind not in KINDS:
         raise InputError(f"--weights must be one of {', '.join(KINDS)}, not {kind}")
+    check_free(out)
     checkpoint = Checkpoint(locate(run))
     weights = squeeze(restore(checkpoint.tensors(WEIGHTS)), kind)
     facts = {key: value for key, value in checkpoint.config.items() if key not in ("format", "recipe")}
@@ -98,7 +109,7 @@ def write_card(folder: Path, model: Generator, card: Card, examples: Sequence[Ma
         "weights": f"{config['weights']}, {(folder / WEIGHTS).stat().st_size / 1e6:.1f} MB",
         "updates": f"{config.get('update', 'unknown')}",
     }
-    head = ["---", "library_name: pag", *([f"license: {card.licence}"] if card.licence else []), "---"]
+    head = ["---", "library_name: plan-attend-generate", *([f"license: {card.licence}"] if card.licence else []), "---"]
     parts = ["\n".join(head), f"# {folder.name}", card.about.strip() or recipe.description, _table("model", facts)]
     if card.scores:
         told = {k: v for k, v in card.scores.items() if k != "sentences_per_second"}  # the machine's, not the model's

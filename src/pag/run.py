@@ -15,7 +15,7 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from pag.checkpoint import Checkpoint, cannot_write, to_json, write_atomically
+from pag.checkpoint import MANIFEST, Checkpoint, cannot_write, to_json, write_atomically
 from pag.config import Recipe
 from pag.errors import CheckpointError, RunError, nearest
 from pag.model import Seq2Seq
@@ -50,6 +50,8 @@ class Outcome:
 
 def train_run(recipe: Recipe, folder: Path, resume: str, machine: Machine, console: Console) -> Outcome:
     """Train a recipe in a folder, from the start or from its last checkpoint."""
+    if (folder / MANIFEST).is_file():
+        raise RunError(f"{folder} holds a model: choose another --out")
     with in_use(folder):
         fabric = launch(recipe, machine)
         if not fabric.is_global_zero:
