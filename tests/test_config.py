@@ -49,6 +49,11 @@ def test_all_errors_are_listed_at_once() -> None:
     assert "\n" not in text
 
 
+def test_the_monitor_is_a_metric_of_the_task() -> None:
+    text = problem(task={"name": "euler"}, train={"monitor": "exct"}, attention={"plans_from": "lower"})
+    assert text == "my.toml: 'train.monitor' unknown metric 'exct' (did you mean 'exact'?)"
+
+
 @pytest.mark.parametrize(
     ("section", "key", "value"),
     [

@@ -62,9 +62,23 @@ def test_an_input_that_is_too_long_is_cut_with_a_warning(model: Generator) -> No
 
 
 @pytest.mark.parametrize("option", ["beam", "n_best", "max_length", "temperature", "top_p"])
-def test_an_option_out_of_range_is_refused_by_name(model: Generator, option: str) -> None:
+@pytest.mark.parametrize("value", [0, float("nan")])
+def test_an_option_out_of_range_is_refused_by_name(model: Generator, option: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{option} must be above 0"):
-        model.generate("1", **{option: 0})
+        model.generate("1", **{option: value})
+
+
+@pytest.mark.parametrize("option", ["length_penalty", "top_k", "seed"])
+def test_an_option_below_0_is_refused_by_name(model: Generator, option: str) -> None:
+    with pytest.raises(InputError, match=f"{option} must be at least 0, not -1"):
+        model.generate("1", **{option: -1})
+
+
+def test_a_device_that_is_not_here_is_refused(run: Path) -> None:
+    with pytest.raises(PagError, match="device must be auto, cpu, cuda or cuda:1, not gpuu"):
+        pag.load(str(run), "gpuu")
+    with pytest.raises(PagError, match=r"no cuda:99 here \(CUDA devices: \d+\): use cpu or auto"):
+        pag.load(str(run), "cuda:99")
 
 
 def test_score_agrees_with_what_search_found(model: Generator) -> None:

@@ -202,6 +202,11 @@ def test_a_folder_with_a_model_is_not_trained_in(tmp_path: Path) -> None:
         train(tmp_path, tiny())
 
 
+def test_an_unknown_accelerator_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="--accelerator must be auto, cpu or cuda, not gpuu"):
+        train_run(tiny(), tmp_path, "auto", Machine("gpuu"), Console(quiet=True))
+
+
 def test_training_stops_early_when_the_monitor_no_longer_improves(tmp_path: Path) -> None:
     settings = {"max_updates": 50, "validate_every": 2, "patience": 2, "lr": 1e-12}
     recipe = tiny(train=settings, attention={"hold_updates": 0})

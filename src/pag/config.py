@@ -201,6 +201,7 @@ def build_recipe(values: Mapping[str, Any], where: str) -> Recipe:
         recipe = Recipe.model_validate({**values, "task": task})
         if task is not None:
             _check_pointing(recipe, problems)
+            _check_monitor(recipe, problems)
     except ValidationError as error:
         _list(error, (), problems)
     if problems:
@@ -237,6 +238,12 @@ def _check_pointing(recipe: Recipe, problems: dict[str, str]) -> None:
             problems[f"model.{key}"] = f"'model.{key}' is for tasks with an answer, which {recipe.task.name} has not"
     if recipe.loss.label_smoothing and points:
         problems["loss.label_smoothing"] = "'loss.label_smoothing' must be 0 where words are copied"
+
+
+def _check_monitor(recipe: Recipe, problems: dict[str, str]) -> None:
+    known, name = find(TASKS, recipe.task.name, "task").monitors(), recipe.train.monitor
+    if name not in known:
+        problems["train.monitor"] = f"'train.monitor' unknown metric '{name}'{nearest(name, known)}"
 
 
 def _list(

@@ -89,8 +89,7 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         self, recipe: Recipe, task: Task, model: Seq2Seq, device: str = "auto", others: Sequence[Seq2Seq] = ()
     ) -> None:
         """`others` are further models with the same vocabularies that decode together with the first."""
-        chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        self.recipe, self.task, self.device = recipe, task, torch.device(chosen)
+        self.recipe, self.task, self.device = recipe, task, device_of(device)
         self.models = [each.to(self.device).eval() for each in (model, *others)]
         self.model = self.models[0]
 
@@ -130,8 +129,11 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         )  # fmt: skip
         options = replace(base, **{name: value for name, value in given.items() if value is not None})
         for name in ("beam", "n_best", "max_length", "temperature", "top_p"):
-            if getattr(options, name) <= 0:
+            if not getattr(options, name) > 0:
                 raise InputError(f"{name} must be above 0, not {getattr(options, name)}")
+        for name in ("length_penalty", "top_k", "seed"):
+            if not getattr(options, name) >= 0:
+                raise InputError(f"{name} must be at least 0, not {getattr(options, name)}")
         return options
 
     def stream(
@@ -272,6 +274,18 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
             name = pretrained_model_name_or_path
             raise PagError(f"no folder and no model on the hub named {name}: {error}") from None
         return cls.load(folder, device)
+
+
+def device_of(name: str) -> torch.device:
+    """A device by its name; `auto` is a GPU where there is one."""
+    there = torch.cuda.device_count()
+    try:
+        device = torch.device(("cuda" if there else "cpu") if name == "auto" else name)
+    except RuntimeError:
+        raise InputError(f"device must be auto, cpu, cuda or cuda:1, not {name}") from None
+    if device.type == "cuda" and (device.index or 0) >= there:
+        raise InputError(f"no {name} here (CUDA devices: {there}): use cpu or auto")
+    return device
 
 
 @dataclass(frozen=True)

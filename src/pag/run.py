@@ -29,6 +29,7 @@ from pag.vectors import fill
 FREE = {f"train.{key}" for key in ("max_updates", "log_every", "validate_every", "save_every", "samples", "keep")} | {
     f"train.{key}" for key in ("patience", "target", "validate_examples", "backend")
 }
+ACCELERATORS = ("auto", "cpu", "cuda", "gpu", "mps")
 PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
 
 
@@ -107,6 +108,8 @@ def launch(recipe: Recipe, machine: Machine) -> Fabric:
 
 
 def _check_devices(accelerator: str, devices: int) -> None:
+    if accelerator not in ACCELERATORS:
+        raise RunError(f"--accelerator must be auto, cpu or cuda, not {accelerator}")
     there = torch.cuda.device_count()
     if accelerator in ("cuda", "gpu") and not there:
         raise RunError("no CUDA device here: use --accelerator cpu or auto")

@@ -25,7 +25,7 @@ from pag.config import Recipe
 from pag.data.batch import Batch
 from pag.data.loader import Loaded, Loader
 from pag.data.sampler import Position, Sampler
-from pag.errors import RecipeError, RunError, nearest
+from pag.errors import RunError
 from pag.gradients import Course, Gradients, Tally
 from pag.model import Seq2Seq
 from pag.optim import MovingAverage, all_gradients, build_optimizer, exchange, learning_rate
@@ -72,7 +72,7 @@ class Trainer:
         self.data = task.examples("train")
         self.gradients = Gradients(fabric, recipe, self.model, self.data.lengths, self.say)
         self.signal: int | None = None
-        self.direction = direction(task, self.settings.monitor)
+        self.direction = 1 if task.monitors()[self.settings.monitor] == "max" else -1
 
     def say(self, text: str) -> None:
         self.display.say(text)
@@ -363,14 +363,6 @@ class Trainer:
         finally:
             for kind, handler in zip(kinds, before, strict=True):
                 signal.signal(kind, handler)
-
-
-def direction(task: Task, metric: str) -> int:
-    """1 where more is better, −1 where less is."""
-    known = {"loss": "min", "perplexity": "min", **task.metrics}
-    if metric not in known:
-        raise RecipeError(f"train.monitor: unknown metric '{metric}'{nearest(metric, known)}")
-    return 1 if known[metric] == "max" else -1
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -38,6 +38,11 @@ class Task(ABC):
     def load(cls, settings: Any, files: dict[str, Any]) -> Self:
         """Make the task from what a checkpoint kept."""
 
+    @classmethod
+    def monitors(cls) -> dict[str, str]:
+        """What `train.monitor` can name → "max" or "min"."""
+        return {"loss": "min", "perplexity": "min", **cls.metrics}
+
     def files(self) -> dict[str, Any]:
         """What a checkpoint must keep: file name → JSON value."""
         return {"vocabulary.json": {"source": self.source.symbols, "target": self.target.symbols}}
