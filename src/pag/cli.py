@@ -135,6 +135,7 @@ def evaluate(
     import json
 
     import pag
+    from pag.evaluate import as_lines
     from pag.evaluate import evaluate as scores_of
 
     model = pag.load(run, device, ensemble or ())
@@ -145,19 +146,7 @@ def evaluate(
     if as_json:
         print(json.dumps(found))
         return
-    shares = (
-        *(model.task.metrics if model.task.shares else ()),
-        "replan_rate",
-        "copy_rate",
-        "last_token",
-        "last_token_in_word",
-        "followed_moves",
-    )
-    for name, value in found.items():
-        if isinstance(value, list):
-            continue
-        shown = f"{value:.2%}" if name in shares else f"{value:.4g}" if isinstance(value, float) else value
-        print(f"{name:22}{shown}")
+    print("\n".join(as_lines(found, model.task.metrics if model.task.shares else ())))
 
 
 @app.command(epilog="Example: pag generate runs/quickstart --beam 5 < graphs.txt > circuits.txt")

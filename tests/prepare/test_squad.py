@@ -157,6 +157,10 @@ def test_articles_are_shared_out_by_lists_whatever_the_quoting(tmp_path: Path) -
         ),
         ("[" * 100_000, "nested too deeply|is not JSON"),
         ("\x00", "is not JSON"),
+        (
+            '{"data": [{"title": "a", "paragraphs": [{"context": "b \\ud800", "qas": []}]}]}',
+            r"paragraphs\[0\]: 'context' holds half a character \(\\ud800\), which is no text",
+        ),
     ],
 )
 def test_a_file_of_another_layout_is_one_line_that_says_where(tmp_path: Path, content: str, said: str) -> None:

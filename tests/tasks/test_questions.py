@@ -71,6 +71,7 @@ def test_an_answer_may_be_given_as_text_or_by_its_place(
         ('{"document": "a b", "answer_start": 99}', "no word is at character 99"),
         ('{"document": "a b", "answer_start": "1"}', "'answer_start' must be a whole number, not '1'"),
         ("[" * 100_000, "is not JSON"),
+        ('{"document": "a \\udc80 b", "answer": "b"}', r"'document' holds half a character \(\\udc80\)"),
     ],
 )
 def test_a_line_that_cannot_be_used_says_why(task: QuestionsTask, text: str, said: str) -> None:

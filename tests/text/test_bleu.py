@@ -1,4 +1,4 @@
-"""BLEU as multi-bleu.perl computes it, against the published formula written down afresh."""
+"""BLEU as multi-bleu.perl computes it: its own numbers, and the published formula written down afresh."""
 
 import math
 import random
@@ -39,10 +39,14 @@ def corpus(seed: int, lines: int = 40) -> tuple[list[str], list[str]]:
     return outputs, references
 
 
-@pytest.mark.parametrize("seed", range(8))
+# by Moses' script, for the corpora of these seeds
+PRINTED = ["41.72", "44.60", "50.97", "40.90", "49.02", "49.76", "40.52", "44.27"]
+
+
+@pytest.mark.parametrize("seed", range(len(PRINTED)))
 def test_tokenised_bleu_is_multi_bleu_to_two_decimals(seed: int) -> None:
     outputs, references = corpus(seed)
-    assert f"{multi_bleu(outputs, references):.2f}" == f"{by_the_formula(outputs, references):.2f}"
+    assert f"{multi_bleu(outputs, references):.2f}" == f"{by_the_formula(outputs, references):.2f}" == PRINTED[seed]
 
 
 def test_a_case_worked_by_hand() -> None:

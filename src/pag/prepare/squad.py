@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from pag.errors import DataError
 from pag.prepare.reading import read_whole
+from pag.text.words import half_character
 
 SHOWN = 5  # places kept of each reason
 DROPPED = {
@@ -115,6 +116,8 @@ def _get(value: Any, key: str, kind: type, where: str) -> Any:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, kind) or isinstance(found, bool):
         raise DataError(f"{where} has no {kind.__name__} '{key}': expected {LAYOUT}")
+    if isinstance(found, str) and (half := half_character(found)):
+        raise DataError(f"{where}: '{key}' holds half a character ({half}), which is no text: mend the file")
     return found
 
 

@@ -25,7 +25,7 @@ from pag.errors import DataError, InputError
 from pag.tasks.base import Task, TaskSettings
 from pag.text import overlap
 from pag.text.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
-from pag.text.words import Token, covering, join, sentence_at, tokenise, words_of
+from pag.text.words import Token, covering, half_character, join, sentence_at, tokenise, words_of
 
 LOST = "\ufffd"  # a word that the model could not name
 FUNCTION_WORDS = frozenset(
@@ -222,6 +222,9 @@ def parse(text: str) -> Given:
         raise InputError(f"'answer_start' must be a whole number, not {start!r}")
     if answer is not None and (not isinstance(answer, str) or not answer.strip()):
         raise InputError("'answer' must be some text of the document")
+    for name, given in (("document", document), ("answer", answer)):
+        if given is not None and (half := half_character(given)):
+            raise InputError(f"'{name}' holds half a character ({half}), which is no text")
     if answer is None and start is None:
         raise InputError(f"there is neither an 'answer' nor an 'answer_start': expected {FORM}")
     return Given(document, *(_word(document, start) if answer is None else _found(document, answer, start)))

@@ -26,6 +26,7 @@ ENDINGS = re.compile(r"n['’]t|['’](?:s|re|ve|ll|d|m)", re.IGNORECASE)
 AFTER = frozenset("?!.,;:)]}%’”") | {"..."}  # no blank before these
 BEFORE = frozenset("([{$£€#“‘")  # none after these
 QUOTES = frozenset("\"'")
+HALF = re.compile(r"[\ud800-\udfff]")
 SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s+(?=[^\s\da-z])")
 
 
@@ -42,6 +43,12 @@ def tokenise(text: str) -> list[Token]:
 
 def words_of(text: str) -> list[str]:
     return WORD.findall(text)
+
+
+def half_character(text: str) -> str:
+    """Half of a character, as JSON can spell it and no file can hold it; nothing where all are whole."""
+    found = HALF.search(text)
+    return f"\\u{ord(found.group()):04x}" if found else ""
 
 
 def covering(tokens: list[Token], start: int, end: int) -> tuple[int, int] | None:
