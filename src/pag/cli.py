@@ -162,6 +162,10 @@ def generate(
     save: Annotated[
         Path | None, typer.Option(help="Alignments, plans, switches and commitments: .jsonl, .npz or .pharaoh.")
     ] = None,
+    words: Annotated[
+        str | None,
+        typer.Option(metavar="SIDE", help="For .pharaoh of translations: count words on the source, target or both."),
+    ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(min=0, help="Power of the length that scores are divided by.")
     ] = None,
@@ -192,8 +196,10 @@ def generate(
         beam=beam, n_best=n_best, record=save is not None, max_length=max_length, length_penalty=length_penalty,
         sample=sample, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
     )  # fmt: skip
+    if words and not (save and model.task.spells):
+        raise PagError("--words is for --save FILE.pharaoh of a translation: other models' positions are whole words")
     with ExitStack() as stack:
-        writer = stack.enter_context(RecordWriter(save)) if save else None
+        writer = stack.enter_context(RecordWriter(save, words)) if save else None
         results = model.stream(read_lines(source), options, batch_size)
         refused = _print_results(results, out, as_json or n_best > 1, writer)
     if refused:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pag.errors import InputError
 from pag.generator import Output, Result
+from pag.text.word_alignment import word_alignment
 
 RECORDS = ("alignment", "plan", "gate", "switch", "commitment", "copying", "copied", "copy_share")
 
@@ -102,9 +103,15 @@ def _read_output(told: dict[str, Any]) -> Output:
 class RecordWriter:
     """Alignments, plans, switches and commitments of every output, as `.jsonl`, `.npz` or `.pharaoh`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, words: str | None = None) -> None:
+        """`words`: which side of .pharaoh pairs is counted in words, "source", "target" or "both"."""
         if path.suffix not in (".jsonl", ".npz", ".pharaoh"):
             raise InputError(f"--save {path}: the name must end in .jsonl, .npz or .pharaoh")
+        if words is not None and path.suffix != ".pharaoh":
+            raise InputError("--words is for --save FILE.pharaoh: the other formats keep every position")
+        if words not in (None, "source", "target", "both"):
+            raise InputError(f"--words must be source, target or both, not '{words}'")
+        self.words = words
         self.path, self.unfinished = path, path.with_name(f"{path.name}.unfinished")
         self.number = 0
 
@@ -121,10 +128,15 @@ class RecordWriter:
         if self.zip is not None:
             self._write_arrays(self.zip, result)
         elif self.path.suffix == ".pharaoh":
-            self.file.write(((result.outputs[0].pharaoh() if result.outputs else "") + "\n").encode())
+            self.file.write(((self._pairs(result.outputs[0]) if result.outputs else "") + "\n").encode())
         else:
             self.file.write((json.dumps(as_json(result, records=True), ensure_ascii=False) + "\n").encode())
         self.number += 1
+
+    def _pairs(self, output: Output) -> str:
+        if self.words is None:
+            return output.pharaoh()
+        return word_alignment(output, self.words != "target", self.words != "source").pharaoh()
 
     def _write_arrays(self, archive: zipfile.ZipFile, result: Result) -> None:
         """Members `line.output.name`, as in `0.0.alignment`."""

@@ -1,13 +1,16 @@
 """Alignment statistics and word alignments on alignments drawn by hand."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pag.generator import Output
+from pag.errors import InputError
+from pag.generator import Output, Result
 from pag.text.alignment_stats import alignment_stats, places
 from pag.text.word_alignment import word_alignment
+from pag.textio import RecordWriter
 
 SOURCE = ("a", "new", "··est", "<end>")
 TOKENS = (*"ab cd", "<end>")
@@ -74,6 +77,24 @@ def test_words_align_by_their_pieces_and_characters() -> None:
     assert found.target == ("ab", "cd")
     assert found.weights.tolist() == [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]
     assert found.pharaoh() == "0-0 1-1"
+
+
+@pytest.mark.parametrize(
+    ("words", "pairs"),
+    [("both", "0-0 1-1"), ("source", "0-0 1-3 1-4"), ("target", "0-0 1-1"), (None, "0-0 0-1 0-2 1-3 2-4")],
+)
+def test_either_side_can_be_counted_in_words(tmp_path: Path, words: str | None, pairs: str) -> None:
+    """ "b" and the blank look at the end: their words are left out, as pieces they get the best of the others."""
+    with RecordWriter(tmp_path / "a.pharaoh", words) as writer:
+        writer.write(Result((output(),)))
+    assert (tmp_path / "a.pharaoh").read_text() == f"{pairs}\n"
+
+
+def test_only_pairs_of_positions_can_be_counted_in_words(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--words is for --save FILE.pharaoh"):
+        RecordWriter(tmp_path / "a.jsonl", "both")
+    with pytest.raises(InputError, match=r"--words must be source, target or both, not 'all'"):
+        RecordWriter(tmp_path / "a.pharaoh", "all")
 
 
 def test_an_output_that_was_cut_short_has_no_end_to_leave_out() -> None:

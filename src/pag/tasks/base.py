@@ -25,6 +25,7 @@ class Task(ABC):
     metrics: ClassVar[dict[str, str]]  # metric → "max" or "min"
     shares: ClassVar[bool] = True  # are the metrics shares of 1 (shown in %), or numbers of their own?
     points: ClassVar[bool] = False  # may outputs be copied from the source? then the readout must be one that copies
+    spells: ClassVar[bool] = False  # are inputs pieces of words, and outputs their characters?
     source: Vocabulary
     target: Vocabulary
 

@@ -40,6 +40,7 @@ class TranslationTask(Task):
     Settings: ClassVar[type[TaskSettings]] = TranslationSettings
     metrics = {"bleu": "max", "sacrebleu": "max", "chrf": "max"}  # all of 0 to 100
     shares = False
+    spells = True
 
     def __init__(self, settings: Any, subwords: Subwords, characters: Vocabulary) -> None:
         self.settings, self.subwords = settings, subwords

@@ -25,12 +25,13 @@ class WordAlignment:
         return " ".join(f"{s}-{t}" for t, s in enumerate(best) if s < len(self.source) - 1)
 
 
-def word_alignment(output: Output) -> WordAlignment:
-    """Weights are summed over a source word's pieces and averaged over an output word's characters."""
+def word_alignment(output: Output, source: bool = True, target: bool = True) -> WordAlignment:
+    """Weights are summed over a source word's pieces and averaged over an output word's characters; on a side that is
+    not to be counted in words, its pieces or characters are taken for words."""
     assert output.alignment is not None, "generate with alignments=True"
-    pieces = _spans([not label.startswith(LATER) for label in output.source])
+    pieces = _spans([not (source and label.startswith(LATER)) for label in output.source])
     steps = len(output.tokens) - (output.tokens[-1:] == (SPECIALS[1],))
-    characters = _words(output.tokens[:steps])
+    characters = _words(output.tokens[:steps]) if target else [(step, step + 1) for step in range(steps)]
     summed = np.add.reduceat(output.alignment, [start for start, _ in pieces], axis=1)
     rows = [summed[start:end].mean(0) for start, end in characters]
     return WordAlignment(
