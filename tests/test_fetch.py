@@ -5,7 +5,7 @@ import io
 import tarfile
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -104,6 +104,17 @@ def test_a_file_that_is_here_is_not_asked_for(server: Server, tmp_path: Path) ->
     assert bring(server.archive(), tmp_path) == b"mine" and not server.asked
 
 
+def test_a_file_that_is_here_is_verified_and_left_alone(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.bin").write_bytes(CONTENT[:-1])
+    for archive, wrong in (
+        (server.archive(len(CONTENT)), "it has 10,239 bytes, not 10,240"),
+        (server.archive(None, SUM), r"its sha256 is \w+, not \w+"),
+    ):
+        with pytest.raises(DataError, match=rf"file.bin is not what .* gives: {wrong}; remove it"):
+            bring(archive, tmp_path)
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT[:-1] and not server.asked
+
+
 def test_it_goes_on_from_what_is_here(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT[:4000])
     assert bring(server.archive(checksum=SUM), tmp_path) == CONTENT
@@ -137,7 +148,7 @@ def test_a_wrong_checksum_is_refused_and_the_file_removed(server: Server, tmp_pa
 
 
 def test_a_file_of_another_size_is_refused(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"10,240 bytes came, 7 were expected; removed"):
+    with pytest.raises(DataError, match=r"it has 10,240 bytes, not 7: .*; removed"):
         bring(server.archive(7), tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -209,6 +220,20 @@ def test_the_plan_says_what_is_downloaded_and_how_big(small: Collection, server:
     del server.files["/wmt15/train.tgz"]
     (tmp_path / "archives" / "wmt15-train.tgz").unlink()
     assert "size unknown" in plan(small, tmp_path)[0] and "at least" in plan(small, tmp_path)[-1]
+
+
+def test_the_command_that_comes_next_prepares_every_set(small: Collection, tmp_path: Path) -> None:
+    [train, news] = small.texts
+    more = [replace(news, split=f"news{year}") for year in (2, 3, 4)]
+    said = prepare_command(replace(small, texts=(train, news, *more)), Path("data"))
+    for part in (
+        "--train-source data/train.a.en --train-target data/train.a.de",
+        "--valid-source data/news1.en --valid-target data/news1.de",
+        "--also news2=data/news2.en,data/news2.de",
+        "--also news3=data/news3.en,data/news3.de",
+        "--test-source data/news4.en --test-target data/news4.de",
+    ):
+        assert part in said
 
 
 def test_an_archive_without_the_file_is_named(small: Collection, server: Server, tmp_path: Path) -> None:

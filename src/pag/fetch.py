@@ -235,8 +235,12 @@ def _make(folder: Path) -> None:
 def download(
     archive: Archive, path: Path, tick: Tick = lambda done, total: None, wait: Callable[[float], None] = time.sleep
 ) -> Path:
-    """Bring a file here, going on from what an earlier try left, and verify it. A file that is here is left alone."""
+    """Bring a file here, going on from what an earlier try left. A file that is here is verified, but left alone."""
     if path.is_file():
+        if wrong := _wrong(archive, path):
+            raise DataError(
+                f"{path} is not what {archive.url} gives: {wrong}; remove it, and the same command brings it"
+            )
         return path
     part = path.with_name(f"{path.name}.part")
     for attempt in range(TRIES):
@@ -308,20 +312,22 @@ def _copy(reply: HTTPResponse, file: BinaryIO, tick: Callable[[int], None]) -> i
 
 def _verify(archive: Archive, part: Path) -> None:
     """A file that is not what it should be is removed: going on from it would be no use."""
-    size = part.stat().st_size
+    if wrong := _wrong(archive, part):
+        part.unlink()
+        raise DataError(f"{archive.url}: {wrong}: the file is damaged or was changed; removed, try again")
+
+
+def _wrong(archive: Archive, path: Path) -> str:
+    """What tells the file from the archive, as far as that is known; nothing where it is the same."""
+    size = path.stat().st_size
     if archive.size is not None and size != archive.size:
-        part.unlink()
-        raise DataError(f"{archive.url}: {size:,} bytes came, {archive.size:,} were expected; removed, try again")
+        return f"it has {size:,} bytes, not {archive.size:,}"
     if archive.checksum is None:
-        return
+        return ""
     kind, _, wanted = archive.checksum.partition(":")
-    with part.open("rb") as file:
+    with path.open("rb") as file:
         found = hashlib.file_digest(file, kind).hexdigest()
-    if found != wanted:
-        part.unlink()
-        raise DataError(
-            f"{archive.url}: its {kind} is {found}, not {wanted}: the file is damaged or was changed; removed"
-        )
+    return "" if found == wanted else f"its {kind} is {found}, not {wanted}"
 
 
 # unpacking
@@ -375,8 +381,10 @@ def prepare_command(found: Collection, folder: Path) -> str:
     splits = list(dict.fromkeys(text.split for text in found.texts))
     held_out = [split for split in splits if not split.startswith("train.")]
     for split in splits:
-        name = "train" if split not in held_out else "valid" if split == held_out[0] else "test"
-        if name == "test" and split != held_out[-1]:
+        files = f"{folder}/{split}.{source}", f"{folder}/{split}.{target}"
+        if split in held_out[1:-1]:
+            parts.append(f"--also {split}={','.join(files)}")
             continue
-        parts.append(f"--{name}-source {folder}/{split}.{source} --{name}-target {folder}/{split}.{target}")
+        name = "train" if split not in held_out else "valid" if split == held_out[0] else "test"
+        parts.append(f"--{name}-source {files[0]} --{name}-target {files[1]}")
     return " \\\n    ".join(parts)
