@@ -37,7 +37,7 @@ def picture() -> None:
 @pytest.fixture(autouse=True)
 def _no_picture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "picture" not in request.fixturenames:
-        monkeypatch.setattr("pag.prepare.report.draw_lengths", lambda facts, path: path.write_bytes(b""))
+        monkeypatch.setattr("pag.prepare.report.draw_lengths", lambda counts, units, path: path.write_bytes(b""))
 
 
 def write(path: Path, lines: list[str]) -> Path:

@@ -22,7 +22,9 @@ def prepared(folder: Path, *articles: dict[str, Any], **settings: Any) -> tuple[
     """All of it as training and as validation."""
     file = write(folder / "all.json", *articles)
     splits = {split: squad.read(file) for split in ("train", "valid")}
-    report = questions.prepare(QuestionSettings(**{"shortlist": 6, **settings}), splits, folder / "out", replace=True)
+    report = questions.prepare(
+        QuestionSettings(**{"shortlist": 6, **settings}), splits, folder / "out", replace=True, picture=False
+    )
     return PreparedQuestions(folder / "out"), report
 
 
@@ -113,6 +115,37 @@ def test_the_report_counts_where_question_words_are(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_the_report_counts_training_questions_whose_document_is_held_out_too(tmp_path: Path) -> None:
+    splits = {
+        "train": [article("King", (KING, GOOD)), article("Fox", (FOX, FOXES))],
+        "valid": [article("Cat", ("A cat.", [asked("What?", "cat", text="A cat.")]))],
+        "test": [article("Wolf", (FOX, FOXES[:1]))],
+    }
+    read = {split: squad.read(write(tmp_path / f"{split}.json", *found)) for split, found in splits.items()}
+    report = questions.prepare(QuestionSettings(), read, tmp_path / "out", picture=False)
+    names = [one["id"] for one in FOXES]
+    assert report["splits"]["train"]["documents_also_in"] == {
+        "valid": {"questions": 0, "first": []}, "test": {"questions": 2, "first": names},
+    }  # fmt: skip
+    said = (tmp_path / "out" / "report.txt").read_text()
+    assert f"2 training questions are about a document that is also in test ({', '.join(names)})" in said
+    assert "documents_also_in" not in report["splits"]["test"]
+
+
+def test_a_title_belongs_to_one_list_alone(tmp_path: Path) -> None:
+    read = squad.read(train_file(tmp_path / "train.json"))
+    with pytest.raises(DataError, match="'King' is listed for train and for test: an article belongs to one split"):
+        questions.share_out(read, {"train": ["King", "Fox_(animal)"], "test": ["King"]})
+
+
+def test_articles_of_one_title_are_held_out_together(tmp_path: Path) -> None:
+    """A file given twice, or an article in two files, must not be in training and in validation."""
+    read = squad.read(write(tmp_path / "a.json", *[article(f"A{n}", (f"{KING} {n}", GOOD)) for n in range(4)]))
+    splits = questions.hold_out({"train": [*read, *read]}, QuestionSettings(valid=4), squad.Counted())
+    held, left = ({article.title for article in splits[split]} for split in ("valid", "train"))
+    assert held.isdisjoint(left) and len(held | left) == 4
+
+
 def test_validation_shares_no_article_with_training(tmp_path: Path) -> None:
     articles = [article(f"A{n}", (f"{KING} {n}", GOOD), (FOX, FOXES)) for n in range(6)]
     read = squad.read(write(tmp_path / "train.json", *articles))
@@ -178,6 +211,7 @@ def test_the_command_line_from_packed_files_to_a_report(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*arguments, "--valid-questions", "1", "--shortlist", "5", "--documents", "9"])
     assert done.exit_code == 0, done.output
     assert "train: " in done.output and "question words are in:" in done.output
+    assert (tmp_path / "out" / "lengths.png").read_bytes().startswith(b"\x89PNG")
     folder = PreparedQuestions(tmp_path / "out")
     assert folder.splits == ("train", "valid", "test") and len(folder.lexicon.shortlist) == 8
     files = {path.name for path in folder.folder.iterdir()} - {"manifest.json"}

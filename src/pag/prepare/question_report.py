@@ -9,8 +9,11 @@ import numpy as np
 
 from pag.checkpoint import to_json, write_durably
 from pag.data.questions import Lexicon
+from pag.prepare.lengths import counted
 from pag.prepare.settings import QuestionSettings
-from pag.prepare.squad import DROPPED, MENDED, Counted
+from pag.prepare.squad import DROPPED, MENDED, SHOWN, Counted
+
+UNITS = ("words a document", "words a question")
 
 
 @dataclass
@@ -23,11 +26,14 @@ class Split:
     mended: Counted = field(default_factory=Counted)
     documents: list[int] = field(default_factory=list)  # words of each question's document
     questions: list[int] = field(default_factory=list)  # words of each question
+    about: dict[str, list[str]] = field(default_factory=dict)  # each document's questions
     shares: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))  # both, shortlist, copied, neither
     extra: int = 0  # words that only a document adds to the shortlist
 
-    def add(self, document: int, question: int) -> None:
+    def add(self, text: str, name: str, document: int, question: int) -> None:
+        """A question by its name, its document, and how many words both have."""
         self.kept += 1
+        self.about.setdefault(text, []).append(name)
         self.documents.append(document)
         self.questions.append(question)
 
@@ -35,6 +41,16 @@ class Split:
         kinds = (short & located, short & ~located, ~short & located, ~short & ~located)
         self.shares += np.array([kind.sum() for kind in kinds])
         self.extra += extra
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many questions have a document of each length, and how many have each length."""
+        return counted(self.documents), counted(self.questions)
+
+    def shared(self, other: "Split") -> dict[str, Any]:
+        """Which questions are about a document that the other split has, too."""
+        names = [name for text, names in self.about.items() if text in other.about for name in names]
+        return {"questions": len(names), "first": names[:SHOWN]}
 
     def summary(self) -> dict[str, Any]:
         words = int(self.shares.sum())
@@ -61,11 +77,13 @@ def _lengths(lengths: list[int]) -> dict[str, float]:
 def write_report(
     folder: Path, settings: QuestionSettings, facts: Mapping[str, Split], lexicon: Lexicon
 ) -> dict[str, Any]:
-    report = {
+    report: dict[str, Any] = {
         "settings": settings.model_dump(),
         "vocabularies": {"documents": len(lexicon.source), "shortlist": len(lexicon.shortlist)},
         "splits": {split: found.summary() for split, found in facts.items()},
     }
+    shared = {split: facts["train"].shared(found) for split, found in facts.items() if split != "train"}
+    report["splits"]["train"]["documents_also_in"] = shared
     write_durably(folder / "report.json", to_json(report))
     write_durably(folder / "report.txt", as_text(report).encode())
     return report
@@ -88,4 +106,9 @@ def as_text(report: Mapping[str, Any]) -> str:
             f"{found['share']:.1%} {name.replace('_', ' ')}" for name, found in facts["question_words_in"].items()
         )
         lines.append(f"  question words are in: {shares}")
+        for other, found in facts.get("documents_also_in", {}).items():
+            where = f" ({', '.join(found['first'])})" if found["first"] else ""
+            lines.append(
+                f"  {found['questions']:,} training questions are about a document that is also in {other}{where}"
+            )
     return "\n".join(lines) + "\n"

@@ -24,7 +24,8 @@ from pag.errors import DataError
 from pag.prepare import squad
 from pag.prepare.arrays import ArrayWriter
 from pag.prepare.folder import RaggedWriter, whole, write_manifest
-from pag.prepare.question_report import Split, write_report
+from pag.prepare.lengths import LENGTHS, draw_lengths
+from pag.prepare.question_report import UNITS, Split, write_report
 from pag.prepare.settings import QuestionSettings
 from pag.prepare.squad import Article, Asked, Counted, Paragraph
 from pag.text.vocabulary import UNKNOWN, Vocabulary
@@ -41,28 +42,44 @@ def prepare(
     out: Path,
     tell: Tell = lambda stage, questions, share: None,
     replace: bool = False,
+    picture: bool = True,
 ) -> dict[str, Any]:
-    """Prepare "train" and any others into a folder; validation is held out of the training articles unless given."""
+    """Prepare "train" and any others into a folder; validation is held out of the training articles unless given.
+    Without `picture`, lengths are not drawn."""
     beside = Counted()
     with whole(out, replace) as folder:
         if VALID not in splits:
             splits = hold_out(splits, settings, beside)
-        return Preparation(settings, splits, beside, folder, tell).run()
+        return Preparation(settings, splits, beside, folder, tell).run(picture)
 
 
 def share_out(articles: Sequence[Article], lists: Mapping[str, Sequence[str]]) -> dict[str, list[Article]]:
     """Articles by lists of titles, as Du et al. (2017) split them; every listed title must be there."""
-    by_title = {squad.plain(article.title): article for article in articles}
+    by_title = {squad.plain(article.title): article for article in joined(articles)}
+    taken: dict[str, str] = {}
     for split, wanted in lists.items():
         missing = [title for title in wanted if title not in by_title]
         if missing:
             raise DataError(f"{len(missing)} of the articles listed for {split} are in no file, as '{missing[0]}'")
+        for title in wanted:
+            if taken.setdefault(title, split) != split:
+                raise DataError(
+                    f"'{title}' is listed for {taken[title]} and for {split}: an article belongs to one split"
+                )
     return {split: [by_title[title] for title in wanted] for split, wanted in lists.items()}
+
+
+def joined(articles: Sequence[Article]) -> list[Article]:
+    """Articles of one title as one: they may share paragraphs."""
+    paragraphs: dict[str, list[Paragraph]] = {}
+    for article in articles:
+        paragraphs.setdefault(article.title, []).extend(article.paragraphs)
+    return [Article(title, found) for title, found in paragraphs.items()]
 
 
 def hold_out(splits: Shares, settings: QuestionSettings, beside: Counted) -> dict[str, list[Article]]:
     """Validation from whole articles, so that it shares no paragraph with training; the last one's rest is left out."""
-    articles = list(splits[TRAIN])
+    articles = joined(splits[TRAIN])
     order = np.random.default_rng(settings.seed).permutation(len(articles)).tolist()
     wanted, held = settings.valid, []
     while wanted > 0 and len(order) > 1:
@@ -112,7 +129,7 @@ class Preparation:
         self.document_words: Counter[str] = Counter()
         self.question_words: Counter[str] = Counter()
 
-    def run(self) -> dict[str, Any]:
+    def run(self, picture: bool) -> dict[str, Any]:
         facts = {split: self.write(split, articles) for split, articles in self.splits.items()}
         if not facts[TRAIN].kept:
             raise DataError(f"no training question is left of {facts[TRAIN].read:,}")
@@ -123,6 +140,8 @@ class Preparation:
         pairs = {split: found.kept for split, found in facts.items()}
         self.cover(facts, lexicon)
         report = write_report(self.folder, self.settings, facts, lexicon)
+        if picture:
+            draw_lengths({split: found.lengths for split, found in facts.items()}, UNITS, self.folder / LENGTHS)
         write_manifest(self.folder, "questions", self.settings, lexicon.fingerprint, pairs)
         return report
 
@@ -163,7 +182,7 @@ class Preparation:
                 found.mended.add("cut", name)
             writer.question(document, judged)
             self._count(split, self.question_words, judged.words)
-            found.add(len(tokens), len(judged.words))
+            found.add(paragraph.text, name, len(tokens), len(judged.words))
 
     def _count(self, split: str, counter: Counter[str], words: Sequence[str]) -> None:
         if split == TRAIN:

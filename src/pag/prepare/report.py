@@ -10,10 +10,11 @@ import numpy as np
 from pag.checkpoint import to_json, write_durably
 from pag.prepare.cleaning import REASONS, Dropped
 from pag.prepare.encoding import Encoded, Flat
+from pag.prepare.lengths import LENGTHS, LONGEST, counted, draw_lengths
 from pag.prepare.settings import PrepareSettings
 from pag.text.vocabulary import END, UNKNOWN
 
-LONGEST = 1000  # longer sequences are counted with this one
+UNITS = ("subwords a line", "characters a line")
 
 
 @dataclass
@@ -28,7 +29,7 @@ class SideFacts:
         if not len(self.uses):
             self.uses = np.zeros(self.size, np.int64)
         self.uses += np.bincount(flat.ids, minlength=self.size)
-        self.lengths += np.bincount(np.minimum(flat.lengths - 1, LONGEST), minlength=LONGEST + 1)
+        self.lengths += counted(flat.lengths - 1)
 
     def summary(self) -> dict[str, Any]:
         uses = self.uses if len(self.uses) else np.zeros(self.size, np.int64)
@@ -88,7 +89,9 @@ def write_report(
     }
     write_durably(folder / "report.json", to_json(report))
     write_durably(folder / "report.txt", as_text(report).encode())
-    draw_lengths(facts, folder / "lengths.png")
+    draw_lengths(
+        {split: (one.source.lengths, one.target.lengths) for split, one in facts.items()}, UNITS, folder / LENGTHS
+    )
     return report
 
 
@@ -118,27 +121,3 @@ def _side(facts: Mapping[str, Any], unit: str) -> str:
         f"{facts['tokens']:,} {unit}, {facts['mean_length']} a line, longest {facts['longest']}; "
         f"{facts['coverage']:.4%} known, {facts['symbols_used']:,} of {facts['vocabulary'] - 3:,} used"
     )
-
-
-def draw_lengths(facts: Mapping[str, SplitFacts], path: Path) -> None:
-    """Histograms of both sides' lengths, one row a split."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 0.6 + 1.8 * len(facts)))
-    rows = figure.subplots(len(facts), 2, squeeze=False, gridspec_kw={"hspace": 0.6, "wspace": 0.25})
-    for axes, (split, one) in zip(rows, facts.items(), strict=True):
-        for place, side, unit in zip(axes, (one.source, one.target), ("subwords", "characters"), strict=True):
-            place.stairs(*_histogram(side.lengths), fill=True, color="#30638e")
-            place.set_title(f"{split}: {unit} a line", loc="left", fontsize=9)
-            place.locator_params(nbins=5)
-            place.tick_params(labelsize=8)
-    FigureCanvasAgg(figure).print_png(path, metadata={"Software": None})
-
-
-def _histogram(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """About fifty bins: counts, and one edge more."""
-    longest = int(np.flatnonzero(lengths).max(initial=0))
-    width = max(1, (longest + 1) // 50)
-    starts = np.arange(0, longest + 1, width)
-    return np.add.reduceat(lengths[: longest + 1], starts), np.append(starts, starts[-1] + width)

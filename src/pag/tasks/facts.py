@@ -92,7 +92,7 @@ def prepared_facts(settings: FactsSettings) -> PreparedQuestions:
         chance = np.random.default_rng([settings.seed, number])
         splits[split] = [Article(split, [draw(settings, n, chance) for n in range(getattr(settings, split))])]
     asked = QuestionSettings(documents=100, shortlist=40)
-    prepare(asked, {split: splits[split] for split in reversed(SPLITS)}, Path(place.name) / "prepared")
+    prepare(asked, {split: splits[split] for split in reversed(SPLITS)}, Path(place.name) / "prepared", picture=False)
     prepared = _Temporary(Path(place.name) / "prepared")
     prepared.keep = place
     return prepared
