@@ -160,6 +160,15 @@ def test_generate_refuses_what_it_cannot_read_or_write(run: Path, tmp_path: Path
     assert "cannot write" in refused("generate", run, "--out", tmp_path / "file" / "x", stdin=b"1")
 
 
+@pytest.mark.parametrize("arguments", [["recipes"], ["check", "quickstart"]], ids=" ".join)
+def test_a_full_disk_behind_standard_output_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "pag", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"error: no space left on the disk\n"
+
+
 def test_score_prints_one_log_probability_per_line(run: Path, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("\n".join(graphs(run)[:3]))
     (tmp_path / "out").write_text("1 2 3 1\n2 3 4 2\n3 4 5 3\n")
@@ -188,6 +197,16 @@ def test_pictures_are_drawn_and_their_place_is_printed(run: Path, tmp_path: Path
         assert call("plot", kind, *about, *more, "--out", place).stdout.decode().strip() == str(place)
         assert place.read_bytes().startswith(b"\x89PNG")
     assert "no validation metric 'exct' (did you mean 'exact'" in refused("plot", "curves", run, "--metric", "exct")
+
+
+def test_plot_refuses_what_it_cannot_draw_or_write(run: Path, tmp_path: Path) -> None:
+    assert "unknown split 'tset' (did you mean 'test'" in refused("plot", "plan", run, "--split", "tset")
+    assert "pictures are .png, .svg or .pdf, not .docx" in refused("plot", "plan", run, "--out", tmp_path / "p.docx")
+    (tmp_path / "file").touch()
+    assert "cannot write" in refused("plot", "plan", run, "--out", tmp_path / "file" / "p.png")
+    (tmp_path / ".p.png").symlink_to("/dev/full")
+    assert "p.png: no space left on device" in refused("plot", "plan", run, "--out", tmp_path / "p.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_sigterm_saves_and_stops_and_the_same_command_goes_on(tmp_path: Path) -> None:

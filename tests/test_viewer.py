@@ -90,6 +90,20 @@ def test_records_are_read_back_as_they_were_written(tmp_path: Path) -> None:
         read_records(tmp_path / "r.jsonl")
 
 
+@pytest.mark.parametrize("name", ["r.jsonl", "r.npz", "r.pharaoh"])
+def test_a_full_disk_is_one_line_that_names_the_records(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.unfinished").symlink_to("/dev/full")
+
+    def write() -> None:
+        with RecordWriter(tmp_path / name) as writer:
+            for _ in range(2000 if name == "r.jsonl" else 1):  # past the buffer, or only when it is closed
+                writer.write(result())
+
+    with pytest.raises(InputError, match=rf"cannot write .*/{name}: no space left on device"):
+        write()
+    assert not list(tmp_path.iterdir())
+
+
 def test_copied_places_and_the_answer_are_read_back_too(tmp_path: Path) -> None:
     [written] = result().outputs
     asked = replace(written, copied=np.array([1, -1, -1]), copy_share=np.array([0.5, 0.0, 0.0]), answer=(0, 2))

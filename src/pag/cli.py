@@ -1,5 +1,6 @@
 """The command line: one short function per command. What is slow to import is imported when it is needed."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from pag.bench.command import bench
+from pag.drawing import plot
 from pag.errors import PagError
+from pag.options import Beam, Device, Split
 from pag.prepare.cli import FETCH_EXAMPLE, QUESTIONS_EXAMPLE, TRANSLATION_EXAMPLE, fetch, questions, translation
 from pag.reproduce.command import EXAMPLE as REPRODUCE_EXAMPLE
 from pag.reproduce.command import reproduce
@@ -24,7 +27,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-plot = typer.Typer(help="Draw pictures of runs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(plot, name="plot", epilog="Example: pag plot plan runs/quickstart --out plan.png")
 
 prepare = typer.Typer(help="Make raw data ready for training.", no_args_is_help=True, rich_markup_mode=None)
@@ -41,29 +43,32 @@ Overrides = Annotated[
 Ensemble = Annotated[
     list[str] | None, typer.Option(metavar="RUN", help="A further run that decodes together with it; may be repeated.")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Beam width; default: the recipe's.")]
-Split = Annotated[str, typer.Option(help="train, valid, test, or a further set of prepared data.")]
-Picture = Annotated[Path | None, typer.Option("--out", "-o", help="Picture file: .png, .svg or .pdf.")]
-Drawn = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run or checkpoint folder, or what `pag generate --save FILE.jsonl` wrote."),
-]
-Page = Annotated[
-    Path | None, typer.Option("--html", help="Instead of a picture, one HTML file to look at step by step.")
-]
 
 
 def main() -> None:
     """Run the command line. A PagError is one line on standard error and exit code 2."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except PagError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         sys.exit(141)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _write_no_more()
+        print("error: no space left on the disk", file=sys.stderr)
+        sys.exit(2)
+
+
+def _write_no_more() -> None:
+    """What standard output still holds goes nowhere, instead of failing again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command(epilog="Example: pag recipes")
@@ -286,102 +291,6 @@ def export(
 app.command(epilog="Example: pag bench --preset smoke --out runs/bench")(bench)
 app.command(epilog=REPRODUCE_EXAMPLE)(reproduce)
 app.command(epilog="Example: pag serve baseline=runs/baseline pag=runs/pag --port 8000")(serve)
-
-
-@plot.command("alignments", epilog="Example: pag plot alignments runs/quickstart --number 2 --out alignments.png")
-def plot_alignments(
-    run: Drawn,
-    text: Annotated[str | None, typer.Option(help="Input to draw; default: the first of the split.")] = None,
-    split: Split = "test",
-    number: Annotated[int, typer.Option(min=1, help="Draw this many examples of the split.")] = 1,
-    beam: Beam = None,
-    out: Picture = None,
-    page: Page = None,
-    device: Device = "auto",
-) -> None:
-    """Heat maps of where the model looked, with a mark at each step that re-planned."""
-    results = _drawn(run, text, split, number, beam, device)
-    if page is not None:
-        print(_write_page(results, page, run))
-        return
-    from pag import plots
-
-    found = [(result.text, result.outputs[0]) for result in results]
-    print(plots.alignments(found, out or _beside(run, "alignments.png")))
-
-
-@plot.command("plan", epilog="Example: pag plot plan runs/quickstart --html plan.html")
-def plot_plan(
-    run: Drawn,
-    text: Annotated[str | None, typer.Option(help="Input to draw; default: the first of the split.")] = None,
-    split: Split = "test",
-    steps: Annotated[int, typer.Option(min=1, help="At most this many steps.")] = 16,
-    beam: Beam = None,
-    out: Picture = None,
-    page: Page = None,
-    device: Device = "auto",
-) -> None:
-    """The plan as a film strip: what the model means to look at, step by step, and where it re-planned."""
-    [result] = _drawn(run, text, split, 1, beam, device)
-    if page is not None:
-        print(_write_page([result], page, run))
-        return
-    from pag import plots
-
-    print(plots.plan(result.outputs[0], out or _beside(run, "plan.png"), result.text, steps))
-
-
-@plot.command("curves", epilog="Example: pag plot curves runs/baseline runs/pag --metric exact --out curves.png")
-def plot_curves(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Validation metrics; default: the loss and the monitored one.")
-    ] = None,
-    out: Picture = None,
-) -> None:
-    """Learning curves of several runs."""
-    from pag import plots
-    from pag.run import read_log, shown_metrics
-
-    found = [(run.name, [read_log(run)]) for run in runs]
-    metrics = shown_metrics(runs[0], found[0][1][0], metric)
-    print(plots.curves(found, metrics, out or runs[0] / "curves.png"))
-
-
-@plot.command("mechanism", epilog="Example: pag plot mechanism --out mechanism.png")
-def plot_mechanism(out: Picture = None) -> None:
-    """Draw how planning attention works."""
-    from pag.figures import mechanism
-
-    print(mechanism(out or Path("mechanism.png")))
-
-
-def _drawn(run: str, text: str | None, split: str, number: int, beam: int | None, device: str) -> Any:
-    """Results with alignments: stored ones, or those of a given input or of the first of a split."""
-    if run.endswith(".jsonl"):
-        from pag.textio import read_records
-
-        results = read_records(Path(run))[:number]
-    else:
-        import pag
-
-        model = pag.load(run, device)
-        inputs = [text] if text is not None else list(model.task.inputs(split)[:number])
-        results = model.generate(inputs, beam=beam, alignments=True)
-    if not results or not all(result.outputs for result in results):
-        raise PagError("nothing to draw: the input is empty")
-    return results
-
-
-def _beside(run: str, name: str) -> Path:
-    """Where a picture goes that is not told where: into the run, or beside the records."""
-    return Path(run).parent / name if run.endswith(".jsonl") else Path(run) / name
-
-
-def _write_page(results: Any, page: Path, run: str) -> Path:
-    from pag.viewer import write_page
-
-    return write_page(results, page, Path(run).resolve().name.removesuffix(".jsonl"))
 
 
 def _progress(title: str) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pag.errors import DataError, nearest
 from pag.generator import Generator, Output, Result
 from pag.text.alignment_stats import AlignmentStats, alignment_stats
 from pag.validate import summary
@@ -51,8 +50,7 @@ def evaluate(
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
     """Task metrics, loss, and how it looked and re-planned; `tick(done, total)` is called as outputs come."""
-    if split not in generator.task.splits:
-        raise DataError(f"unknown split '{split}'{nearest(split, generator.task.splits)}")
+    generator.task.check_split(split)
     inputs = generator.task.inputs(split)[:limit]
     references = generator.task.references(split)[:limit]
     options = generator.options(beam=beam, record=True)

@@ -1,6 +1,7 @@
 """Pictures: what the model looked at, what it planned to look at, and how it learned."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from matplotlib.patches import Rectangle
 
 from pag.errors import InputError
 from pag.generator import Output
+from pag.textio import unwritable
 
 REPLAN, FOLLOW = "#d1495b", "#30638e"
 COLOURS = ("#30638e", "#d1495b", "#3c887e", "#edae49", "#7d5ba6", "#5c5c5c", "#9c6644", "#2a9d8f")
@@ -22,11 +24,19 @@ END_LABEL = "⏎"
 
 
 def save(figure: Any, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = path.suffix.lstrip(".").lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise InputError(f"{path}: pictures are .png, .svg or .pdf, not .{kind}")
     unfinished = path.with_name(f".{path.name}")
-    figure.savefig(unfinished, dpi=130, bbox_inches="tight", format=path.suffix.lstrip(".") or "png")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(unfinished, dpi=130, bbox_inches="tight", format=kind)
+        unfinished.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise unwritable(path, error) from None
     plt.close(figure)
-    unfinished.replace(path)
     return path
 
 

@@ -212,7 +212,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise CheckpointError(f"no log of a run at {path}")
     events = []
-    for line in path.read_text("utf-8").splitlines():
+    for line in path.read_text("utf-8").split("\n"):
         try:
             events.append(json.loads(line))
         except ValueError:

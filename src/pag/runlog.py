@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from pag.checkpoint import cannot_write
+
 QUIET_SECONDS = 10.0  # between lines where there is no live display
 
 
@@ -31,14 +33,17 @@ class RunLog:
     def _rewind(self, update: int) -> None:
         if not self.path.exists():
             return
-        kept = [line for line in self.path.read_text("utf-8").splitlines() if _update_of(line) <= update]
+        kept = [line for line in self.path.read_text("utf-8").split("\n") if _update_of(line) <= update]
         unfinished = self.path.with_suffix(".unfinished")
         unfinished.write_text("".join(f"{line}\n" for line in kept), "utf-8")
         os.replace(unfinished, self.path)
 
     def write(self, kind: str, update: int, values: dict[str, Any]) -> None:
-        self.file.write(json.dumps({"kind": kind, "update": update, **values}, ensure_ascii=False) + "\n")
-        self.file.flush()
+        try:
+            self.file.write(json.dumps({"kind": kind, "update": update, **values}, ensure_ascii=False) + "\n")
+            self.file.flush()
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
         for name, value in values.items():
             if isinstance(value, int | float):
                 self.board.add_scalar(f"{kind}/{name}", value, update)

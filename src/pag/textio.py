@@ -4,7 +4,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TextIO
@@ -26,7 +26,7 @@ def read_lines(path: Path | None) -> Iterator[str | InputError]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+        raise InputError(f"cannot read {path}: {_why(error)}") from None
     with file:
         yield from _lines(file)
 
@@ -37,6 +37,14 @@ def _lines(file: BinaryIO) -> Iterator[str | InputError]:
             yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             yield InputError(f"not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x}): convert the file first")
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {_why(error)}")
 
 
 def strict_lines(path: Path | None) -> list[str]:
@@ -120,18 +128,24 @@ class RecordWriter:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.file = self.unfinished.open("wb")
         except OSError as error:
-            raise InputError(f"cannot write {self.path}: {(error.strerror or str(error)).lower()}") from None
+            raise unwritable(self.path, error) from None
         self.zip = zipfile.ZipFile(self.file, "w", zipfile.ZIP_DEFLATED) if self.path.suffix == ".npz" else None
         return self
 
     def write(self, result: Result) -> None:
+        try:
+            self._write(result)
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+        self.number += 1
+
+    def _write(self, result: Result) -> None:
         if self.zip is not None:
             self._write_arrays(self.zip, result)
         elif self.path.suffix == ".pharaoh":
             self.file.write(((self._pairs(result.outputs[0]) if result.outputs else "") + "\n").encode())
         else:
             self.file.write((json.dumps(as_json(result, records=True), ensure_ascii=False) + "\n").encode())
-        self.number += 1
 
     def _pairs(self, output: Output) -> str:
         if self.words is None:
@@ -149,12 +163,16 @@ class RecordWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.zip is not None:
-            self.zip.close()
-        self.file.close()
-        if kind is None:
-            self.unfinished.replace(self.path)
-        else:
+        try:
+            with self.file:
+                if self.zip is not None:
+                    self.zip.close()
+            if kind is None:
+                self.unfinished.replace(self.path)
+        except OSError as failed:
+            if kind is None:
+                raise unwritable(self.path, failed) from None
+        finally:
             self.unfinished.unlink(missing_ok=True)
 
 
@@ -172,4 +190,6 @@ def output_file(path: Path | None) -> Iterator[TextIO]:
             yield file
         unfinished.replace(path)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+        with suppress(OSError):
+            unfinished.unlink()
+        raise unwritable(path, error) from None

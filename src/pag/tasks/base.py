@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from pag.config import Settings
 from pag.data.batch import Batch, Example, collate
 from pag.data.dataset import Dataset
-from pag.errors import DataError
+from pag.errors import DataError, nearest
 from pag.text.vocabulary import Vocabulary
 
 
@@ -85,6 +85,10 @@ class Task(ABC):
     def splits(self) -> Sequence[str]:
         """The splits there are; prepared data may hold more test sets."""
         return ("train", "valid", "test")
+
+    def check_split(self, name: str) -> None:
+        if name not in self.splits:
+            raise DataError(f"unknown split '{name}'{nearest(name, self.splits)}")
 
     def with_data(self, folder: str) -> Self:
         """The same task with its splits from another folder of prepared data."""
