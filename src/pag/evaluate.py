@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pag.errors import DataError
 from pag.generator import Generator, Output, Result
 from pag.text.alignment_stats import AlignmentStats, alignment_stats
 from pag.validate import summary

@@ -115,10 +115,13 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return _refusal(schema.told(list(error.errors())))
+        asked = schema.ScoreRequest if request.url.path == "/api/score" else schema.GenerateRequest
+        return _refusal(schema.told(list(error.errors()), asked))
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 400:  # how FastAPI tells of bytes that are no text, or nest too deep
+            return _refusal(Refusal(400, "json", "the body is not valid JSON in UTF-8"))
         phrase = HTTPStatus(error.status_code).phrase.lower()
         refusal = Refusal(error.status_code, phrase.replace(" ", "_"), f"{phrase}: {request.method} {request.url.path}")
         answer = _refusal(refusal)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from pag.errors import nearest
 from pag.server.limits import Refusal
 from pag.tasks.euler import EDGE, QUERY
 
@@ -61,6 +62,10 @@ class Input(Strict):
         if (self.document is None) != (self.answer is None and self.answer_start is None):
             raise ValueError("`document` goes together with `answer`, or `answer_start`, or both")
         return self
+
+    @property
+    def kind(self) -> Literal["text", "graph", "document"]:
+        return "text" if self.text is not None else "graph" if self.graph is not None else "document"
 
     def line(self) -> str:
         """The input as one line, as the command line takes it."""
@@ -157,13 +162,17 @@ class ErrorAnswer(BaseModel):
     error: Problem
 
 
-def told(errors: list[Any]) -> Refusal:
+def told(errors: list[Any], asked: type[Input]) -> Refusal:
     """All that is wrong with a request, in one line."""
     if any(error["type"] == "json_invalid" for error in errors):
         return Refusal(400, "json", f"the body is not valid JSON: {errors[0].get('ctx', {}).get('error', '')}")
     lines = []
     for error in errors:
         place = ".".join(str(part) for part in error["loc"] if part != "body")
+        if error["type"] == "extra_forbidden":
+            known = (Graph if "graph" in error["loc"] else asked).model_fields
+            lines.append(f"unknown field '{place[:60]}'{nearest(str(error['loc'][-1])[:60], known)}")
+            continue
         message = error["msg"].removeprefix("Value error, ")
         lines.append(f"{place}: {message}" if place else message)
     return Refusal(422, "invalid", "; ".join(lines))

@@ -97,6 +97,9 @@ class Served:
 
     def _input(self, asked: Input) -> tuple[str, Example]:
         """The input as a line that the model can take, and encoded."""
+        if asked.kind not in ("text", own := self.card.input):
+            takes = "text" if own == "text" else f"a {own} or text"
+            raise Refusal(422, "input", f"the model '{self.name}' takes {takes}, not a {asked.kind}")
         line = asked.line()
         if not line.strip():
             raise Refusal(422, "empty", "the input is empty")
