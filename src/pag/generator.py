@@ -45,6 +45,7 @@ class Output:
     copied: np.ndarray | None = None  # source position that each token was copied from, −1 where it was written [T]
     copy_share: np.ndarray | None = None  # share of each token's probability that comes from copying [T]
     answer: tuple[int, int] | None = None  # of a question: the answer's first source position, and the one after it
+    left_out: tuple[int, int] = (0, 0)  # words of its document before and after the source positions
 
     def pharaoh(self) -> str:
         """`source-target` pairs of positions: each output token with where it looked most; ends left out."""
@@ -206,7 +207,7 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
             return Result(error=str(error))
         most = self.recipe.generate.max_source
         if len(example.source) <= most:
-            return _Ready(example)
+            return _Ready(example, _cut_before(example))
         return _Ready(
             example.cut(most), f"{len(example.source)} tokens are more than generate.max_source = {most}: cut"
         )
@@ -233,7 +234,7 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         record: dict[str, Any] = dict(found.record or {})
         if isinstance(example, Document):
             record |= asdict(copies(example.words, found.ids, found.log_probs, record["alignment"], record["copying"]))
-            record["answer"] = example.answer
+            record |= {"answer": example.answer, "left_out": example.left_out}
         return Output(
             self.task.decode(found.ids, example, record.get("copied")),
             found.score,
@@ -292,6 +293,15 @@ def device_of(name: str) -> torch.device:
 class _Ready:
     example: Example
     warning: str = ""
+
+
+def _cut_before(example: Example) -> str:
+    """What is to be said of an input that its task has cut."""
+    if not isinstance(example, Document) or not any(example.left_out):
+        return ""
+    kept = len(example.spelling)
+    whole = kept + sum(example.left_out)
+    return f"{whole:,} words are more than the {kept:,} that the model was prepared for: cut around the answer"
 
 
 def write_into(folder: Path, files: dict[str, bytes]) -> None:

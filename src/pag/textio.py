@@ -74,11 +74,12 @@ def _output(output: Output, records: bool) -> dict[str, Any]:
 
 
 def copies(output: Output) -> dict[str, Any]:
-    """Where the output can copy: each token's word number in the source, or null; and the answer's place there."""
+    """Where the output can copy: each token's word number in the source, or null; the answer's place there; and how
+    many words of the document come before and after the source."""
     if output.copied is None:
         return {}
     places = [place if place >= 0 else None for place in output.copied.tolist()]
-    return {"copied": places, "answer": output.answer}
+    return {"copied": places, "answer": output.answer, "left_out": output.left_out}
 
 
 def arrays(output: Output) -> dict[str, np.ndarray]:
@@ -102,7 +103,7 @@ def _read_output(told: dict[str, Any]) -> Output:
     recorded: dict[str, Any] = {name: np.array(told[name]) for name in RECORDS if name in told}
     if "copied" in told:
         recorded["copied"] = np.array([-1 if place is None else place for place in told["copied"]])
-        recorded["answer"] = tuple(told["answer"])
+        recorded |= {"answer": tuple(told["answer"]), "left_out": tuple(told.get("left_out", (0, 0)))}
     return Output(
         told["text"], told["score"], told["log_prob"], tuple(told["source"]), tuple(told["tokens"]), **recorded
     )

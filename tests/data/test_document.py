@@ -67,7 +67,7 @@ def test_a_word_that_is_nowhere_is_unknown_and_written() -> None:
 
 def test_an_answer_over_the_cut_keeps_its_beginning() -> None:
     found = example("a b c d e f g h", (2, 7), "d g", most=3)
-    assert found.spelling == ["c", "d", "e"] and found.answer == (0, 3)
+    assert found.spelling == ["c", "d", "e"] and found.answer == (0, 3) and found.left_out == (2, 3)
     assert found.target == [SHORT + 1, UNKNOWN, END]  # g was cut off
 
 
@@ -76,6 +76,8 @@ def test_a_document_cut_later_is_the_document_cut_at_once(answer: tuple[int, int
     whole, short = (example("a b c d e f g h", answer, None, most) for most in (100, 4))
     cut = whole.cut(5)  # with the end symbol
     assert cut.source == short.source and cut.answer == short.answer and cut.spelling == short.spelling
+    assert cut.left_out == short.left_out and sum(cut.left_out) == 4 and whole.left_out == (0, 0)
+    assert short.cut(3).left_out == whole.cut(3).left_out
 
 
 def test_a_batch_pads_and_marks_the_answers() -> None:

@@ -19,6 +19,7 @@ from pag.prepare.settings import QuestionSettings
 from pag.tasks.facts import FactsSettings, FactsTask, prepared_facts
 from pag.tasks.questions import QuestionsSettings, QuestionsTask, of_sentence, parse
 from pag.text.vocabulary import END, UNKNOWN
+from pag.textio import as_json
 from pointing import K, documents, pointer
 from small import noise
 from squad import FOX, FOXES, GOOD, KING, article, write
@@ -218,6 +219,17 @@ def test_a_document_that_is_too_long_is_cut_around_its_answer(run: Path) -> None
     [result] = model.generate(text)
     assert "more than generate.max_source = 10: cut" in result.warning
     assert len(result.outputs[0].source) == 10 and "Zorro" in result.outputs[0].source
+
+
+def test_a_document_cut_as_in_training_is_told_and_its_places_can_be_found(run: Path) -> None:
+    """The model's documents have 660 words; 700 before the answer are some too many."""
+    model = pag.load(run, "cpu")
+    text = json.dumps({"document": "so " * 700 + "Zorro slept.", "answer": "Zorro"})
+    [result] = model.generate(text, beam=1)
+    assert result.warning == "703 words are more than the 660 that the model was prepared for: cut around the answer"
+    told = as_json(result, records=False)["outputs"][0]
+    assert told["left_out"] == (43, 0) and told["answer"][0] + told["left_out"][0] == 700
+    assert not model.generate(json.dumps({"document": "Zorro slept.", "answer": "Zorro"}))[0].warning
 
 
 @pytest.mark.parametrize("likelihood", ["paper", "marginal"])

@@ -40,16 +40,19 @@ class Document(Example):
     answer: tuple[int, int] = (0, 1)  # first position, and the one after the last
     locations: Sequence[int] | None = None  # where each target token is copied from, WRITTEN where it is not
     spelling: Sequence[str] = ()  # of each position but the end
+    left_out: tuple[int, int] = (0, 0)  # words of the whole document before and after these
 
     def cut(self, most: int) -> Self:
         """At most `most` positions around the answer, the end symbol included."""
-        first, last = window(len(self.source) - 1, *self.answer, most - 1)
+        words = len(self.source) - 1
+        first, last = window(words, *self.answer, most - 1)
         return replace(
             self,
             source=[*self.source[first:last], END],
             words=[*self.words[first:last], END],
             answer=(self.answer[0] - first, min(self.answer[1], last) - first),
             spelling=self.spelling[first:last],
+            left_out=(self.left_out[0] + first, self.left_out[1] + words - last),
         )
 
 
@@ -66,6 +69,7 @@ def window(length: int, start: int, end: int, most: int) -> tuple[int, int]:
 def pointed(document: Words, answer: tuple[int, int], question: Words | None, shortlist: int, most: int) -> Document:
     """An example, its document cut to `most` words; the shortlist has `shortlist` symbols."""
     first, last = window(len(document), *answer, most)
+    left_out = first, len(document) - last
     document, answer = document.part(first, last), (answer[0] - first, min(answer[1], last) - first)
     lacking = np.flatnonzero(document.shortlist == UNKNOWN)
     _, places, numbers = np.unique(document.keys[lacking], return_index=True, return_inverse=True)
@@ -80,6 +84,7 @@ def pointed(document: Words, answer: tuple[int, int], question: Words | None, sh
         extra=document.source[lacking[places[order]]].tolist(),
         answer=answer,
         spelling=document.spelling,
+        left_out=left_out,
     )
     return example if question is None else asked(example, document.keys, words, question)
 

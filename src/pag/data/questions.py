@@ -6,6 +6,7 @@ spellings serves all splits.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -82,7 +83,8 @@ class QuestionData:
         first, last = window(len(spellings), start, end, self.most)
         inside = self.of(spellings[first:last])
         answer = (start - first, min(end, last) - first)
-        return pointed(inside, answer, self.of(question), self.shortlist, self.most)
+        example = pointed(inside, answer, self.of(question), self.shortlist, self.most)
+        return replace(example, left_out=(first, len(spellings) - last))
 
     def of(self, spellings: np.ndarray) -> Words:
         table = self.table

@@ -114,6 +114,7 @@ class OutputAnswer(BaseModel):
     commitment: list[list[float]] | None = Field(None, description="c [T, k]")
     copied: list[int | None] | None = Field(None, description="the source position that each token was copied from [T]")
     answer: list[int] | None = Field(None, description="the answer's first source position, and the one after it")
+    left_out: list[int] | None = Field(None, description="words of the document before and after the source positions")
 
 
 class GenerateAnswer(BaseModel):
