@@ -24,7 +24,7 @@ def table() -> nn.Embedding:
     return nn.Embedding(len(WORDS), 3)
 
 
-@pytest.mark.parametrize("text", [LINES, f"3 3\n{LINES}", LINES.replace("\n", " \n")])
+@pytest.mark.parametrize("text", [LINES, f"3 3\n{LINES}", LINES.replace("\n", " \n"), f"{LINES}. . . 1 2 3\n"])
 def test_words_of_the_file_get_its_vectors_and_the_others_their_length(tmp_path: Path, text: str) -> None:
     (tmp_path / "vectors.txt.gz").write_bytes(gzip.compress(text.encode()))
     filled, random = table(), table()
@@ -41,6 +41,9 @@ def test_words_of_the_file_get_its_vectors_and_the_others_their_length(tmp_path:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("cat 1 0 0 0\n", "line 1: 4 numbers, but model.embedding is 3"),
+        ("4 4\ncat 1 0 0 0\n", "line 2: 4 numbers, but model.embedding is 3"),
+        ("the 1 0 0\ncat 1 0\n", "line 2: 2 numbers, but model.embedding is 3"),
         ("cat 1 0\n", "line 1: 2 numbers, but model.embedding is 3"),
         ("the 1 0 0\ncat 1 x 0\n", "line 2: not a word and its numbers"),
         ("cat 1 nan 0\n", "line 1: a number is not finite"),

@@ -35,17 +35,19 @@ def _fill(table: nn.Embedding, vocabulary: Vocabulary, found: dict[str, np.ndarr
 
 
 def read(path: Path, wanted: set[str], size: int) -> Iterator[tuple[str, np.ndarray]]:
-    """The wanted words' vectors; a first line with only two numbers (word2vec's) is passed over."""
-    number = 0
+    """The wanted words' vectors; a first line with only two numbers (word2vec's) is passed over. Once a line has had as
+    many numbers as there should be, a longer one is a word with blanks in it (GloVe has some)."""
+    number, fits = 0, False
     with LineFile(path) as file:
         while lines := file.take():
             for number, line in enumerate(lines, number + 1):  # noqa: B020
                 word, *numbers = line.decode("utf-8", "replace").rstrip().split(" ")
                 if number == 1 and len(numbers) == 1:
                     continue
-                if len(numbers) != size:
+                if len(numbers) < size or (len(numbers) > size and not fits):
                     raise DataError(f"{path}, line {number}: {len(numbers)} numbers, but model.embedding is {size}")
-                if word in wanted:
+                fits = True
+                if word in wanted and len(numbers) == size:
                     yield word, _vector(numbers, f"{path}, line {number}")
 
 
