@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from pag.data.prepared import Prepared
 from pag.errors import DataError
 from pag.prepare import translation as module
 from pag.prepare.cleaning import clean
-from pag.prepare.command import Files, further_sets, prepare_files
+from pag.prepare.command import Files, Meter, further_sets, prepare_files
 from pag.prepare.misaligned import first_suspicious
 from pag.prepare.reading import Corpus, Pairs
 from pag.prepare.settings import PrepareSettings
@@ -320,6 +321,16 @@ def test_either_pairs_or_two_sides() -> None:
         Files([Path("a")], [Path("b")], [Path("c")]).corpus("train")
     with pytest.raises(DataError, match=r"expected NAME=SOURCE,TARGET"):
         Files.parse("news.en,news.de")
+
+
+def test_a_stage_that_is_over_has_a_full_bar() -> None:
+    """Also one that could not say how far it was."""
+    meter = Meter(Console(quiet=True), "pairs")
+    for stage, share in (("tokenising", 0.5), ("learning subwords", 0.0), ("encoding train", 0.2)):
+        meter.tell(stage, 10, share)
+    assert [(bar.description, bar.finished) for bar in meter.bar.tasks] == [
+        ("tokenising", True), ("learning subwords", True), ("encoding train", False),
+    ]  # fmt: skip
 
 
 def test_standard_input_is_not_read_for_two_things(tmp_path: Path) -> None:

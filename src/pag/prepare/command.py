@@ -162,6 +162,8 @@ class Meter:
     def tell(self, stage: str, pairs: int, share: float) -> None:
         now = time.monotonic()
         if stage != self.stage:
+            for before in self.bar.task_ids[-1:]:
+                self.bar.update(before, completed=1.0, total=1.0)
             self.stage, self.since = stage, now
             self.task = self.bar.add_task(stage, total=1.0 if share else None, facts="")
         spent = now - self.since

@@ -149,7 +149,7 @@ class Preparation:
             ]
             for found in self.team.map(encode, work):
                 _write(found, writers, facts)
-                self.tell("encoding", facts.kept, facts.kept / max(1, len(seen.spool)))
+                self.tell(f"encoding {split}", facts.kept, facts.kept / max(1, len(seen.spool)))
         return facts
 
     def write_manifest(self, facts: Mapping[str, SplitFacts], vocabularies: Vocabularies) -> None:
