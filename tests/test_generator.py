@@ -1,6 +1,8 @@
 """The Python API: order kept, bad inputs said, folders that Hugging Face users know."""
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -104,6 +106,28 @@ def test_a_saved_model_loads_again_and_says_the_same(model: Generator, tmp_path:
     assert (tmp_path / "shared" / "README.md").exists()  # the hub's model card
     model.save_pretrained(tmp_path / "shared")  # and again over it
     assert Generator.from_pretrained(str(tmp_path / "shared")).score(inputs, inputs)
+
+
+def test_a_pushed_model_comes_back_from_the_hub(
+    model: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hub:
+        """Keeps in a folder what it is sent."""
+
+        def __init__(self, token: str | None = None) -> None:
+            assert token == "secret"
+
+        def create_repo(self, repo_id: str, **options: object) -> SimpleNamespace:
+            return SimpleNamespace(repo_id=repo_id)
+
+        def upload_folder(self, *, folder_path: Path, **options: object) -> str:
+            return str(shutil.copytree(folder_path, tmp_path / "hub"))
+
+    monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi", Hub)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **options: tmp_path / "hub")
+    model.push_to_hub("someone/circuits", token="secret")
+    again = Generator.from_pretrained("someone/circuits", token="secret")
+    assert again.generate(questions(model)[:2]) == model.generate(questions(model)[:2])
 
 
 def test_a_model_that_is_nowhere_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

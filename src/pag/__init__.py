@@ -5,6 +5,7 @@ model = pag.load("runs/quickstart")
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Generator", "Output", "Result", "Score", "load"]
 
 
-def load(folder: str, device: str = "auto", ensemble: Sequence[str] = ()) -> "Generator":
+def load(folder: str | Path, device: str = "auto", ensemble: Sequence[str | Path] = ()) -> "Generator":
     """The model of a run or checkpoint folder: its best checkpoint, else its last.
 
     `ensemble` names further runs with the same vocabularies that decode together with it.
