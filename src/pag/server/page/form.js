@@ -3,7 +3,7 @@ import { el, freshId, replace } from "./dom.js";
 import { parseGraph, shortForm } from "./graph.js";
 
 const HINTS = {
-  graph: "Edges like 1-2, then where to start: 1-2 2-3 3-1 start 1 2. The task's own words work too.",
+  graph: "Edges like 1-2, then the first two nodes: … start 1 2. The model has learned graphs of the examples' size.",
   document: "A document, and the part of it that the question should ask for.",
 };
 
