@@ -66,18 +66,20 @@ class App {
   }
 }
 
-async function begin() {
+async function begin(key = null) {
+  if (key !== null) keepKey(key);
   try {
     new App(await models()).start();
   } catch (error) {
-    if (error.status === 401) askForKey();
+    if (error.status === 401) askForKey(key !== null);
     else replace(document.getElementById("main"), el("p", { class: "card error", role: "alert" }, error.message));
   }
 }
 
-function askForKey() {
+function askForKey(again) {
   const key = el("input", { type: "password", id: "key", autocomplete: "off", required: true });
-  const form = el("form", { class: "card ask", onsubmit: (event) => { event.preventDefault(); keepKey(key.value); begin(); } },
+  const form = el("form", { class: "card ask", onsubmit: (event) => { event.preventDefault(); begin(key.value); } },
+    again && el("p", { class: "error", role: "alert" }, "The server does not take that key"),
     el("div", { class: "field" }, el("label", { for: "key" }, "This server wants a key"), key),
     el("button", { class: "primary", type: "submit" }, "Open"));
   replace(document.getElementById("main"), form);
