@@ -102,3 +102,9 @@ def test_a_shipped_model_still_gives_its_stored_outputs(folder: Path) -> None:
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 12_000_000
     assert json.loads((folder / EXAMPLES).read_bytes())
     assert changed(folder) == []
+
+
+def test_a_card_tells_of_the_model_and_not_of_the_machine(run: Path, tmp_path: Path) -> None:
+    card = Card("What it is.", scores={"exact": 0.5, "sentences_per_second": 12.0})
+    told = (export(run, tmp_path / "model", card=card) / CARD).read_text()
+    assert "What it is." in told and "| exact | 0.5 |" in told and "sentences_per_second" not in told

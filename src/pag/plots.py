@@ -1,5 +1,6 @@
 """Pictures: what the model looked at, what it planned to look at, and how it learned."""
 
+import itertools
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -144,15 +145,15 @@ def _commitment(axes: Axes, output: Output, t: int, last: bool) -> None:
 
 
 def curves(models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics: Sequence[str], path: Path) -> Path:
-    """One panel per validation metric; a colour per model, a line per run of it."""
+    """One panel per validation metric; a colour and dashes per model, a line per run of it."""
     figure, row = plt.subplots(1, len(metrics), figsize=(5.2 * len(metrics), 3.6), squeeze=False)
     for axes, metric in zip(row[0], metrics, strict=True):
-        for colour, (name, runs) in zip(_cycle(len(models)), models, strict=True):
+        for look, (name, runs) in zip(_looks(len(models)), models, strict=True):
             for number, events in enumerate(runs):
                 points = [(e["update"], e[metric]) for e in events if e["kind"] == "valid" and metric in e]
                 label = name if number == 0 else None
                 if points:
-                    axes.plot(*zip(*points, strict=True), label=label, color=colour, linewidth=1.4, alpha=0.8)
+                    axes.plot(*zip(*points, strict=True), label=label, linewidth=1.4, alpha=0.8, **look)
         axes.set(xlabel="updates", title=metric.replace("_", " "))
         axes.grid(alpha=0.25)
         if metric in ("loss", "perplexity"):
@@ -162,5 +163,7 @@ def curves(models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics
     return save(figure, path)
 
 
-def _cycle(count: int) -> list[str]:
-    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+def _looks(count: int) -> list[dict[str, str]]:
+    """A colour each; when they run out, the same ones dashed, and so on."""
+    pairs = [(style, colour) for style in ("-", "--", ":", "-.") for colour in COLOURS]
+    return [{"linestyle": style, "color": colour} for style, colour in itertools.islice(itertools.cycle(pairs), count)]

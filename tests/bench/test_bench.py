@@ -40,6 +40,7 @@ def test_ragged_batches_count_the_tokens_that_are_no_padding(monkeypatch: pytest
     assert fixed.amount == SMOKE.sizes.batch * SMOKE.sizes.target
     assert by_sentences.amount == sections.BATCHES * 9
     assert sections.BATCHES * 2 <= by_tokens.amount <= sections.BATCHES * 7  # six tokens a batch: one sentence
+    assert by_sentences.facts["batches"] == sections.BATCHES and fixed.facts["batches"] == 1
     assert by_tokens.facts["over_fixed"] == pytest.approx(by_tokens.per_second / fixed.per_second)  # type: ignore[operator]
 
 

@@ -152,6 +152,17 @@ def test_bfloat16_products_stay_near_the_exact_ones(
     torch.testing.assert_close(rough, exact, rtol=0, atol=0.2)
 
 
+def test_the_readouts_inputs_are_joined_in_the_type_they_are_multiplied_in() -> None:
+    made, batch = built("pag", False).float(), sentences((7, 4), (2, 3))
+    for enabled, kind in ((True, torch.bfloat16), (False, torch.float32)):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled):
+            seen: list[Tensor] = []
+            hook = made.readout.hidden.register_forward_pre_hook(lambda _, given, seen=seen: seen.append(given[0]))
+            made(batch)
+            hook.remove()
+        assert [x.dtype for x in seen] == [kind]
+
+
 def test_bfloat16_products_point_nearly_as_the_exact_ones_do() -> None:
     made, batch = pointer("pag").float().eval(), documents()
     before = torch.full((len(batch.source),), NOTHING)
