@@ -84,7 +84,7 @@ def _list(results: Path) -> None:
 
     for name in table_names():
         table, measured = read_table(name), read_results(results / f"{name}.json")
-        wanted = len(table.expanded()) * table.seeds
+        wanted = sum(cell.seeds for cell in table.expanded().values())
         print(f"{name:14} {len(measured.every):3} of {wanted:3} runs measured  {table.title}")
 
 

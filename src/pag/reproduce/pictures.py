@@ -47,7 +47,7 @@ def panels(table: Table, results: Results) -> dict[str, Panel]:
     """By the folder of the recipes; a model that does not plan looks anew at every step."""
     assert table.against is not None
     found: dict[str, Panel] = {}
-    for name, cell in table.expanded().items():
+    for name, cell in ((name, cell) for name, cell in table.expanded().items() if cell.drawn):
         metric = words(cell.metric) + (", %" if cell.percent else "")
         panel = found.setdefault(cell.recipe.rpartition("/")[0] or cell.recipe, Panel(metric))
         for run in results.runs(name):

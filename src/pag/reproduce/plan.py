@@ -92,7 +92,13 @@ def plan(table: Table, asked: Asked, results: Results, runs: Path) -> list[Job]:
     unknown = [name for name in asked.data if name not in table.data]
     if unknown:
         raise DataError(f"--data {unknown[0]}: this table's data is {', '.join(table.data) or 'made by the recipes'}")
-    jobs = [_job(table, cell, seed, asked, runs) for seed in range(asked.seeds or table.seeds) for cell in cells]
+    most = max(asked.seeds or cell.seeds for cell in cells)
+    jobs = [
+        _job(table, cell, seed, asked, runs)
+        for seed in range(most)
+        for cell in cells
+        if seed < (asked.seeds or cell.seeds)
+    ]
     return [job for job in jobs if asked.again or not job.measured(results.run(job.cell.name, job.seed))]
 
 

@@ -44,6 +44,8 @@ class Cells(Settings):
     paper: dict[str, float] = {}  # evaluation → what the paper reports
     metric: str | None = None  # default: the table's
     percent: bool | None = None
+    seeds: int | None = Field(None, ge=1)
+    drawn: bool = True  # in the picture of quality against what a study varies
 
 
 class Gallery(Settings):
@@ -94,6 +96,8 @@ class Cell:
     paper: dict[str, float]
     metric: str
     percent: bool
+    seeds: int
+    drawn: bool
 
     @property
     def slug(self) -> str:
@@ -113,6 +117,8 @@ def expand(cells: Cells, table: Table) -> Iterator[Cell]:
             cells.paper,
             cells.metric or table.metric,
             table.percent if cells.percent is None else cells.percent,
+            cells.seeds or table.seeds,
+            cells.drawn,
         )
 
 
