@@ -14,7 +14,6 @@ from pag.data.batch import Batch, Example, collate
 from pag.hypotheses import Hypothesis
 from pag.losses import negative_log_likelihood
 from pag.model import NOTHING, Seq2Seq
-from pag.readout import PointerSoftmax
 from pag.registry import ATTENTIONS
 from pag.replay import Replay
 from pag.search import Options, keep_likeliest, search
@@ -114,7 +113,7 @@ def test_results_depend_on_no_other_sentence_in_the_batch(model: Seq2Seq, batch:
 def same(ours: list[Hypothesis], theirs: list[Hypothesis]) -> None:
     assert [h.ids for h in ours] == [h.ids for h in theirs]
     for a, b in zip(ours, theirs, strict=True):
-        assert a.log_prob == pytest.approx(b.log_prob, abs=1e-5)
+        assert a.log_prob == pytest.approx(b.log_prob, abs=1e-5, rel=1e-6)
         assert a.record is not None and b.record is not None
         for name in a.record:
             torch.testing.assert_close(torch.tensor(a.record[name]), torch.tensor(b.record[name]), atol=1e-5, rtol=0)
@@ -214,10 +213,12 @@ def test_a_step_that_is_captured_waits_for_no_number(
 def test_a_captured_step_finds_what_the_step_finds(
     model: Seq2Seq, batch: Batch, monkeypatch: pytest.MonkeyPatch, beam: int, few: int, pointing: bool
 ) -> None:
-    """On the GPU: the same hypotheses, bit for bit, with sentences leaving and the step captured again."""
+    """On the GPU: the same hypotheses, with sentences leaving and the step captured again.
+
+    Bit for bit, but where words are copied: the ways to come by a word are added up there in whatever order.
+    """
     monkeypatch.setattr(searching, "FEW_ROWS", few)
     if pointing:
-        monkeypatch.setattr(PointerSoftmax, "replayable", True)
         model, batch = pointer(name_of(model)).eval(), documents()
     model, batch = model.float().cuda(), batch.select(torch.arange(len(batch.source)).repeat(8)).to("cuda")
     with torch.no_grad():
@@ -226,7 +227,7 @@ def test_a_captured_step_finds_what_the_step_finds(
     captured, plain = search(model, batch, options), search(model, batch, replace(options, replay=False))
     assert beam == 1 or len({len(h.ids) for hs in plain for h in hs}) > 1
     for ours, theirs in zip(captured, plain, strict=True):
-        assert [(h.ids, h.log_prob) for h in ours] == [(h.ids, h.log_prob) for h in theirs]
+        assert pointing or [h.log_prob for h in ours] == [h.log_prob for h in theirs]
         same(ours, theirs)
 
 

@@ -75,7 +75,7 @@ class PointerSoftmax(DeepOutput):
     """
 
     points = True
-    replayable = False  # not tried yet
+    replayable = True
 
     def __init__(
         self, decoder: int, token: int, annotations: int, size: int, vocabulary: int, dropout: float, answer: int = 0

@@ -90,7 +90,7 @@ def test_the_pages_hold_every_table_measured_or_not(tmp_path: Path) -> None:
 def test_the_study_is_drawn_as_quality_against_the_re_plan_rate(tmp_path: Path) -> None:
     cells = {
         "euler, baseline": [run(0, recipe="euler/baseline", exact=1.0)],
-        "euler, pag, rate 0.5": [run(0, exact=0.9, replan_rate=0.5), run(1, exact=0.95, replan_rate=0.55)],
+        "euler, pag, rate 0.6": [run(0, exact=0.9, replan_rate=0.5), run(1, exact=0.95, replan_rate=0.55)],
     }
     [euler] = panels(read_table("planning"), Results(cells)).values()
     assert euler.metric == "exact, %" and euler.points == {
