@@ -1,6 +1,6 @@
 """Questions of trained models about the same documents, which they were not trained on, and what was copied.
 
-    python benchmarks/asked.py baseline-0=runs/baseline pag-0=runs/pag --out benchmarks/results/questions-samples.json
+    python benchmarks/asked.py baseline=runs/baseline pag=runs/pag --out benchmarks/results/questions-samples.json
 
 The examples are drawn by the seed, and none is left out. `make docs` puts them on the page of results.
 """

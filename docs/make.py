@@ -80,7 +80,7 @@ def _asked(found: dict[str, Any]) -> str:
     ]
     for row in found["rows"]:
         given = row["input"]
-        said = [f"- {name.rpartition('-')[0]}: {_marked(output)}" for name, output in row["outputs"].items()]
+        said = [f"- {name}: {_marked(output)}" for name, output in row["outputs"].items()]
         around = _around(given["document"], given["answer_start"], given["answer"])
         parts.append("\n".join([f"> {around}\n", f"- reference: {row['reference']}", *said, ""]))
     return "\n".join(parts)

@@ -22,6 +22,7 @@ from pag.textio import unwritable
 REPLAN, FOLLOW = "#d1495b", "#30638e"
 COLOURS = ("#30638e", "#d1495b", "#3c887e", "#edae49", "#7d5ba6", "#5c5c5c", "#9c6644", "#2a9d8f")
 END_LABEL = "⏎"
+WIDE = 40  # source positions that pictures side by side have room for
 
 
 def save(figure: Any, path: Path) -> Path:
@@ -59,12 +60,25 @@ def alignments(outputs: Sequence[tuple[str, Output]], path: Path) -> Path:
     return save(figure, path)
 
 
+def compare(outputs: Sequence[tuple[str, Output]], path: Path) -> Path:
+    """The same source as several models read it: side by side, or where it is long one below the other."""
+    if max(len(output.source) for _, output in outputs) > WIDE:
+        return alignments(outputs, path)
+    height = 1.6 + 0.2 * max(len(output.tokens) for _, output in outputs)
+    width = sum(1.4 + 0.2 * len(output.source) for _, output in outputs)
+    figure, row = plt.subplots(1, len(outputs), figsize=(width, height), squeeze=False)
+    for axes, (title, output) in zip(row[0], outputs, strict=True):
+        _alignment(axes, title, output)
+    figure.tight_layout()
+    return save(figure, path)
+
+
 def _alignment(axes: Axes, title: str, output: Output) -> None:
     assert output.alignment is not None
     axes.imshow(output.alignment, aspect="auto", cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     _names(axes, output.source)
     axes.set_yticks(range(len(output.tokens)), labels(output.tokens), fontsize=8)
-    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_title(title, loc="left", fontsize=10, pad=18)
     axes.spines[:].set_visible(False)
     if output.switch is None:
         return
@@ -72,12 +86,8 @@ def _alignment(axes: Axes, title: str, output: Output) -> None:
     axes.scatter(np.full(len(steps), -0.9), steps, marker=">", s=22, color=REPLAN, clip_on=False)
     axes.set_xlim(-1.5, len(output.source) - 0.5)
     rate = len(steps) / len(output.switch)
-    axes.set_title(
-        f"▸ re-planned at {len(steps)} of {len(output.switch)} steps ({rate:.0%})",
-        loc="right",
-        fontsize=9,
-        color=REPLAN,
-    )
+    told = f"▸ re-planned at {len(steps)} of {len(output.switch)} steps ({rate:.0%})"
+    axes.annotate(told, (0, 1), (0, 5), "axes fraction", "offset points", fontsize=9, color=REPLAN)
 
 
 def _names(axes: Axes, names: Sequence[str]) -> None:
@@ -150,17 +160,24 @@ def curves(models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics
     for axes, metric in zip(row[0], metrics, strict=True):
         for look, (name, runs) in zip(_looks(len(models)), models, strict=True):
             for number, events in enumerate(runs):
-                points = [(e["update"], e[metric]) for e in events if e["kind"] == "valid" and metric in e]
+                points = _points(events, metric)
                 label = name if number == 0 else None
                 if points:
                     axes.plot(*zip(*points, strict=True), label=label, linewidth=1.4, alpha=0.8, **look)
         axes.set(xlabel="updates", title=metric.replace("_", " "))
         axes.grid(alpha=0.25)
-        if metric in ("loss", "perplexity"):
+        low, high = axes.get_ylim()
+        if metric in ("loss", "perplexity") and high > 10 * low > 0:
             axes.set_yscale("log")
     row[0, 0].legend(fontsize=8, frameon=False)
     figure.tight_layout()
     return save(figure, path)
+
+
+def _points(events: list[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
+    """Validation by update; not the untrained model, beside which all others look alike, unless there is no other."""
+    points = [(e["update"], e[metric]) for e in events if e["kind"] == "valid" and metric in e]
+    return points[1:] if len(points) > 1 and points[0][0] == 0 else points
 
 
 def _looks(count: int) -> list[dict[str, str]]:

@@ -120,7 +120,7 @@ class Display:
         table = Table("input", "output", "right one", box=None, pad_edge=False, header_style="dim")
         for source, output, reference in rows:
             mark = "" if output == reference else "  ✗"
-            table.add_row(_tail(source), output + mark, reference)
+            table.add_row(source, output + mark, reference)
         self.console.print(table)
 
 
@@ -132,10 +132,6 @@ def clock(seconds: float) -> str:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _tail(text: str, most: int = 48) -> str:
-    return text if len(text) <= most else "… " + text[-most:]
 
 
 @contextmanager

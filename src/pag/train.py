@@ -307,7 +307,7 @@ class Trainer:
             self.log.histogram("valid/replan_gaps", update, found.gaps)
         shown = "  ".join(f"{name} {value:.4g}" for name, value in found.values.items())
         self.display.say(f"validation at update {update}: {shown}")
-        self.display.samples(found.samples)
+        self.display.samples([(self.task.brief(i), o, r) for i, o, r in found.samples])
 
     # what surrounds the loop
 

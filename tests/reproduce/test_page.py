@@ -7,7 +7,7 @@ import pytest
 
 from pag.reproduce.claims import CLAIMS, claims, judge
 from pag.reproduce.page import mean, page, readme, section
-from pag.reproduce.pictures import draw, panels
+from pag.reproduce.pictures import by_place, draw, panels
 from pag.reproduce.results import Results, add_run
 from pag.reproduce.tables import read_table, table_names
 
@@ -41,6 +41,14 @@ def test_a_table_beside_the_paper_s_numbers(tmp_path: Path) -> None:
     assert "| pag | 100.0 % | 99.0 ± 1.4 % | 0.60 ± 0.14 | 12,345 | 2 |" in found
     assert "on a GPU, torch 2.11, commit abc. All 2 runs together kept one device busy for 15.0 minutes" in found
     assert "    pag reproduce euler --jobs 2\n" in found
+
+
+def test_further_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
+    cells = {"pag": [run(0, bleu4=12.0, rouge_l=40.0, copy_rate=0.7), run(1, bleu4=13.0, rouge_l=41.0, copy_rate=0.7)]}
+    found = section("questions-du", read_table("questions-du"), Results(cells), tmp_path, tmp_path)
+    assert "| pag | 12.50 ± 0.71 | 12,345 | 2 |" in found
+    assert "| model | rouge l | bleu1 | loss | nll marginal | copy rate |" in found
+    assert "| pag | 40.50 ± 0.71 | — | — | — | 0.70 ± 0.00 |" in found and found.count("| baseline |") == 1
 
 
 def test_a_difference_must_be_larger_than_the_runs_own() -> None:
@@ -78,6 +86,23 @@ def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]
     }
     [line] = [line for line in claims(nothing | {"planning": Results(cells)}).splitlines() if "euler, pag" in line]
     assert "| holds | planning: euler, pag: as good as the baseline down to a rate of 0.45 |" in line
+
+
+def test_where_in_a_word_models_re_plan_is_the_mean_of_their_runs(tmp_path: Path) -> None:
+    def planned(seed: int, *rates: float | None) -> dict[str, Any]:
+        made = run(seed, sacrebleu=30.0)
+        return {**made, "scores": {"test_2016_flickr": {"sacrebleu": 30.0, "replans_by_place": list(rates)}}}
+
+    cells = {
+        "en-de, pag": [planned(0, 0.2, 1.0, None), planned(1, 0.4, 0.5, 0.3)],
+        "en-cs, pag": [planned(0, 0.1, 1.0)],
+    }
+    found = by_place(read_table("multi30k"), Results(cells))
+    assert found["translation/multi30k-de"]["en-de, pag"] == pytest.approx([0.3, 0.75, 0.3])
+    assert found["translation/multi30k-cs"] == {"en-cs, pag": [0.1, 1.0]}
+    drawn = draw("multi30k", read_table("multi30k"), Results(cells), tmp_path)
+    assert {"multi30k-places.png", "multi30k-curves-multi30k-cs.png"} <= {path.name for path in drawn}
+    assert all(path.is_file() for path in drawn)
 
 
 def test_the_pages_hold_every_table_measured_or_not(tmp_path: Path) -> None:

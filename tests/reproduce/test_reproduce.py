@@ -110,6 +110,14 @@ def test_every_run_is_stored_with_what_it_takes_to_repeat_it(desk: Desk) -> None
     assert (desk.folder / "figures" / "small-curves.png").is_file()
 
 
+def test_a_row_may_have_fewer_runs_than_its_table(desk: Desk) -> None:
+    desk.change("paper = ", "seeds = 1\npaper = ")
+    assert desk.reproduce("--jobs", "4").exit_code == 0
+    assert {run["seed"] for runs in desk.cells.values() for run in runs} == {0}
+    assert desk.reproduce("--seeds", "2", "--only", "rpag, k 2").exit_code == 0  # who asks for more gets more
+    assert [run["seed"] for run in desk.cells["rpag, k 2"]] == [0, 1]
+
+
 def test_what_was_measured_is_not_measured_again(desk: Desk) -> None:
     desk.reproduce("--seeds", "1", "--only", "rpag, k 2")
     before = len(desk.called)
@@ -270,5 +278,10 @@ def test_a_whole_table_in_small(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> 
     shown = gallery_section(
         "small", read_table(f"{desk.folder}/small.toml"), desk.folder / "results", desk.folder / "figures"
     )
-    assert "figures/small-alignments-rpag-k-2.png" in shown and "3 of the first 100 of test, drawn by seed 5" in shown
-    assert "| input | reference | rpag, k 2 |" in shown and shown.count("eulerian-circuit") == 3
+    assert shown.count("Where each looked") == 2 and "figures/small-alignments-2.png" in shown
+    kept = json.loads((desk.folder / "results" / "small-gallery.json").read_text())["rows"]
+    [first, _] = [row["looks"]["rpag, k 2"] for row in kept if "looks" in row]
+    assert all(sum(step) == pytest.approx(1, abs=0.02) for step in first["alignment"])
+    assert len(first["alignment"]) == len(first["tokens"]) == len(first["switch"])
+    assert "3 of the first 100 of test, drawn by seed 5" in shown
+    assert "| input | reference | rpag, k 2 |" in shown and shown.count("eulerian-circuit") == 3 + 2

@@ -5,7 +5,6 @@ As the paper's Figure 2 and the table of its appendix, but drawn at random by a 
 
 import json
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from pag.checkpoint import to_json, write_atomically
 from pag.reproduce.tables import Gallery, Table
 
 if TYPE_CHECKING:
-    from pag.generator import Generator, Result
+    from pag.generator import Generator, Output, Result
 
-WIDEST = 60  # characters of an output that a picture's title shows
+WIDEST = 300  # characters of an input that are shown
 AMONG = 100  # first examples of the split that are drawn from, as the paper does
 
 
@@ -24,8 +23,8 @@ def gallery_file(name: str) -> str:
     return f"{name}-gallery.json"
 
 
-def picture_file(name: str, slug: str) -> str:
-    return f"{name}-alignments-{slug}.png"
+def picture_file(name: str, place: int) -> str:
+    return f"{name}-alignments-{place + 1}.png"
 
 
 def make_gallery(name: str, table: Table, runs: Path, results: Path, figures: Path) -> list[Path]:
@@ -33,8 +32,7 @@ def make_gallery(name: str, table: Table, runs: Path, results: Path, figures: Pa
     wanted = table.gallery
     if wanted is None:
         return []
-    cells = {cell: table.expanded()[cell] for cell in wanted.cells}
-    folders = {cell: runs / cells[cell].slug / "seed-0" for cell in cells}
+    folders = {cell: runs / table.expanded()[cell].slug / "seed-0" for cell in wanted.cells}
     if not all((folder / "checkpoints").is_dir() for folder in folders.values()):
         return []
     import pag
@@ -42,11 +40,19 @@ def make_gallery(name: str, table: Table, runs: Path, results: Path, figures: Pa
     models = {cell: pag.load(str(folder)) for cell, folder in folders.items()}
     numbers = draw_numbers(wanted, len(next(iter(models.values())).task.inputs(wanted.split)))
     found = {cell: answers(model, wanted, numbers) for cell, model in models.items()}
-    write_atomically(results / gallery_file(name), to_json(described(wanted, models, numbers, found)))
-    shortest = sorted(range(len(numbers)), key=lambda i: max(len(found[cell][i].text) for cell in cells))
-    return [results / gallery_file(name)] + [
-        picture(found[cell], shortest[: wanted.pictures], figures / picture_file(name, cells[cell].slug))
-        for cell in cells
+    told = described(wanted, models, numbers, found)
+    write_atomically(results / gallery_file(name), to_json(told))
+    return [results / gallery_file(name), *draw_gallery(name, told, figures)]
+
+
+def draw_gallery(name: str, told: dict[str, Any], figures: Path) -> list[Path]:
+    """The pictures of a gallery, from what its file holds."""
+    from pag.plots import compare
+
+    looks = [row["looks"] for row in told["rows"] if "looks" in row]
+    return [
+        compare([(cell, seen(look)) for cell, look in models.items()], figures / picture_file(name, place))
+        for place, models in enumerate(looks)
     ]
 
 
@@ -64,25 +70,42 @@ def answers(model: "Generator", wanted: Gallery, numbers: list[int]) -> "list[Re
 def described(
     wanted: Gallery, models: "dict[str, Generator]", numbers: list[int], found: "dict[str, list[Result]]"
 ) -> dict[str, Any]:
+    """Everything that is shown; of the shortest outputs also where each model looked."""
     task = next(iter(models.values())).task
     inputs, references = task.inputs(wanted.split), task.references(wanted.split)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "number": number,
             "source": inputs[number],
+            "shown": task.brief(inputs[number], WIDEST),
             "reference": references[number],
             "outputs": {cell: results[place].text for cell, results in found.items()},
         }
         for place, number in enumerate(numbers)
     ]
+    whole = [place for place in range(len(rows)) if all(results[place].outputs for results in found.values())]
+    shortest = sorted(whole, key=lambda place: max(map(len, rows[place]["outputs"].values())))
+    for place in shortest[: wanted.pictures]:
+        rows[place]["looks"] = {cell: look(results[place].outputs[0]) for cell, results in found.items()}
     return {"split": wanted.split, "seed": wanted.seed, "among": AMONG, "rows": rows}
 
 
-def picture(results: "list[Result]", places: list[int], path: Path) -> Path:
-    from pag.plots import alignments
+def look(output: "Output") -> dict[str, Any]:
+    """Where a model looked, as a file keeps it."""
+    assert output.alignment is not None
+    return {
+        "source": list(output.source),
+        "tokens": list(output.tokens),
+        "alignment": output.alignment.astype(float).round(3).tolist(),
+        "switch": None if output.switch is None else output.switch.astype(int).tolist(),
+    }
 
-    titled = [(shorten(results[i].text, WIDEST), results[i].outputs[0]) for i in places if results[i].outputs]
-    return alignments(titled, path)
+
+def seen(kept: dict[str, Any]) -> "Output":
+    from pag.generator import Output
+
+    switch = None if kept["switch"] is None else np.array(kept["switch"])
+    return Output("", 0.0, 0.0, kept["source"], kept["tokens"], np.array(kept["alignment"]), switch=switch)
 
 
 def gallery_section(name: str, table: Table, results: Path, figures: Path) -> str:
@@ -92,15 +115,16 @@ def gallery_section(name: str, table: Table, results: Path, figures: Path) -> st
         return ""
     found = json.loads(file.read_text("utf-8"))
     cells = [cell for cell in table.expanded().values() if cell.name in table.gallery.cells]
+    pictured = [row for row in found["rows"] if "looks" in row]
     shown = [
-        f"Where {cell.name} looked:\n\n![alignments](figures/{picture_file(name, cell.slug)})"
-        for cell in cells
-        if (figures / picture_file(name, cell.slug)).is_file()
+        f"Where each looked, reading “{row['shown']}”:\n\n![alignments](figures/{picture_file(name, place)})"
+        for place, row in enumerate(pictured)
+        if (figures / picture_file(name, place)).is_file()
     ]
     head = ["input", "reference", *(cell.name for cell in cells)]
     lines = [head, ["---"] * len(head)]
     for row in found["rows"]:
-        texts = (row["source"], row["reference"], *(row["outputs"][cell.name] for cell in cells))
+        texts = (row["shown"], row["reference"], *(row["outputs"][cell.name] for cell in cells))
         lines.append([text.replace("|", "\\|").replace("\n", " ") for text in texts])
     told = (
         f"{len(found['rows'])} of the first {found['among']} of {found['split']}, drawn by seed {found['seed']}; "

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pag.reproduce.claims import claims
 from pag.reproduce.gallery import gallery_section
-from pag.reproduce.pictures import pictures_of
+from pag.reproduce.pictures import pictures_of, words
 from pag.reproduce.results import Results, mean_and_spread, read_results
 from pag.reproduce.tables import Cell, Table, read_table, table_names
 
@@ -30,6 +30,7 @@ def section(name: str, table: Table, results: Results, folder: Path, figures: Pa
         f"![{what}](figures/{file})" for what, file in pictures_of(name, table).items() if (figures / file).is_file()
     ]
     parts = [f"## {table.title}", *pictures, rows(table, results), " ".join(table.about.split()), facts(table, results)]
+    parts[-1:-1] = filter(None, [further(table, results)])
     made = [f"    {line}" for data in table.data.values() for line in data.make.strip().splitlines()]
     parts.append("\n".join([*made, f"    pag reproduce {name} --jobs {jobs(results)}"]))
     parts += filter(None, [gallery_section(name, table, folder, figures)])
@@ -52,6 +53,17 @@ def rows(table: Table, results: Results) -> str:
         parameters = f"{runs[0]['summary']['parameters']:,}" if runs else "—"
         lines.append([name, *found, *rate, parameters, str(len(runs))])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def further(table: Table, results: Results) -> str:
+    """The other scores worth a look, of the first test set."""
+    if not table.also:
+        return ""
+    name = table.evaluate[0].name
+    lines = [["model", *map(words, table.also)], ["---"] * (1 + len(table.also))]
+    for cell in filter(results.runs, table.expanded()):
+        lines.append([cell, *(mean(results.scores(cell, name, metric), False) for metric in table.also)])
+    return f"Further, on {name}:\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _row(results: Results, cell: Cell, evaluations: list[str], published: list[str]) -> list[str]:

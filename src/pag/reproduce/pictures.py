@@ -1,5 +1,6 @@
 """A table's pictures: learning curves of all its runs, and quality against what a study varies."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,28 @@ from pag.reproduce.tables import Table
 
 def pictures_of(name: str, table: Table) -> dict[str, str]:
     """The files that `draw` makes: what they show → file name."""
-    found = {"learning curves": f"{name}-curves.png"}
+    found = {f"learning curves{f', {task}' if task else ''}": file for task, file in curve_files(name, table).items()}
     if table.against:
-        found[f"{table.label} against {words(table.against)}"] = f"{name}-{table.against}.png"
+        found[f"{table.label} against {words(table.against)}"] = scatter_file(name, table)
+    if table.places:
+        found["where in a word it re-plans"] = places_file(name)
     return found
+
+
+def curve_files(name: str, table: Table) -> dict[str, str]:
+    """One picture for each task of a table; that of a single one has no name."""
+    tasks = dict.fromkeys(cell.task for cell in table.expanded().values())
+    if len(tasks) == 1:
+        return {"": f"{name}-curves.png"}
+    return {task: f"{name}-curves-{task.rpartition('/')[2]}.png" for task in tasks}
+
+
+def scatter_file(name: str, table: Table) -> str:
+    return f"{name}-{table.against}.png"
+
+
+def places_file(name: str) -> str:
+    return f"{name}-places.png"
 
 
 def draw(name: str, table: Table, results: Results, folder: Path) -> list[Path]:
@@ -21,13 +40,17 @@ def draw(name: str, table: Table, results: Results, folder: Path) -> list[Path]:
         return []
     from pag.plots import curves
 
-    files = list(pictures_of(name, table).values())
-    named = [(cell, [_events(run) for run in results.runs(cell)]) for cell in table.expanded() if results.runs(cell)]
-    known = {metric for run in results.every for point in run["curve"] for metric in point}
-    shown = [metric for metric in table.curves if metric in known] or ["loss"]
-    drawn = [curves(named, shown, folder / files[0])]
+    drawn = []
+    for task, file in curve_files(name, table).items():
+        cells = [cell for cell, facts in table.expanded().items() if results.runs(cell) and task in ("", facts.task)]
+        known = {metric for cell in cells for run in results.runs(cell) for point in run["curve"] for metric in point}
+        shown = [metric for metric in table.curves if metric in known] or ["loss"]
+        named = [(cell, [_events(run) for run in results.runs(cell)]) for cell in cells]
+        drawn += [curves(named, shown, folder / file)] if cells else []
     if table.against:
-        drawn.append(scatter(table, results, folder / files[1]))
+        drawn.append(scatter(table, results, folder / scatter_file(name, table)))
+    if table.places:
+        drawn.append(draw_places(table, results, folder / places_file(name)))
     return drawn
 
 
@@ -44,12 +67,12 @@ class Panel:
 
 
 def panels(table: Table, results: Results) -> dict[str, Panel]:
-    """By the folder of the recipes; a model that does not plan looks anew at every step."""
+    """By task; a model that does not plan looks anew at every step."""
     assert table.against is not None
     found: dict[str, Panel] = {}
     for name, cell in ((name, cell) for name, cell in table.expanded().items() if cell.drawn):
         metric = words(cell.metric) + (", %" if cell.percent else "")
-        panel = found.setdefault(cell.recipe.rpartition("/")[0] or cell.recipe, Panel(metric))
+        panel = found.setdefault(cell.task, Panel(metric))
         for run in results.runs(name):
             scores = run["scores"][table.evaluate[0].name]
             point = (scores.get(table.against, 1.0), scores[cell.metric] * (100 if cell.percent else 1))
@@ -73,6 +96,41 @@ def scatter(table: Table, results: Results, path: Path) -> Path:
         axes.legend(fontsize=8, frameon=False)
     figure.tight_layout()
     return save(figure, path)
+
+
+def draw_places(table: Table, results: Results, path: Path) -> Path:
+    """A panel per task: the re-plan rate at a blank and at each character of a word, a line per model."""
+    import matplotlib.pyplot as plt
+
+    from pag.plots import COLOURS, save
+
+    found = by_place(table, results)
+    figure, row = plt.subplots(1, max(1, len(found)), figsize=(5.2 * max(1, len(found)), 3.8), squeeze=False)
+    for axes, (task, rates) in zip(row[0], found.items(), strict=False):
+        for colour, (name, values) in zip(COLOURS, rates.items(), strict=False):
+            axes.plot(values, label=name, color=colour, marker="o", markersize=4, linewidth=1.4)
+        longest = max(map(len, rates.values()))
+        axes.set_xticks(range(longest), ["blank", *map(str, range(1, longest - 1)), f"{longest - 1}…"])
+        axes.set(title=task, xlabel="character of the word", ylabel="re-plan rate", ylim=(-0.03, 1.03))
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+    figure.tight_layout()
+    return save(figure, path)
+
+
+def by_place(table: Table, results: Results) -> dict[str, dict[str, list[float]]]:
+    """Task → row → the mean over its runs."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, cell in table.expanded().items():
+        runs = [run["scores"][table.evaluate[0].name].get("replans_by_place") for run in results.runs(name)]
+        if kept := [run for run in runs if run]:
+            found.setdefault(cell.task, {})[name] = [_mean(place) for place in zip(*kept, strict=False)]
+    return found
+
+
+def _mean(rates: Sequence[float | None]) -> float:
+    there = [rate for rate in rates if rate is not None]
+    return sum(there) / len(there) if there else float("nan")
 
 
 def words(name: str) -> str:

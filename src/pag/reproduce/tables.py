@@ -67,7 +67,9 @@ class Table(Settings):
     seeds: int = Field(1, ge=1)
     set: list[str] = []
     curves: list[str] = ["loss"]  # validation metrics that are drawn
+    also: list[str] = []  # further scores that are shown
     against: str | None = None  # draw the metric against this score of each run
+    places: bool = False  # draw where in a word models re-plan
     readme: bool = False
     gallery: Gallery | None = None
     updates_per_second: float | None = Field(None, gt=0)  # of one run among several on one GPU, for estimates
@@ -98,6 +100,11 @@ class Cell:
     percent: bool
     seeds: int
     drawn: bool
+
+    @property
+    def task(self) -> str:
+        """The folder of its recipe: cells of one task are drawn together."""
+        return self.recipe.rpartition("/")[0] or self.recipe
 
     @property
     def slug(self) -> str:

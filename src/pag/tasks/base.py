@@ -102,6 +102,10 @@ class Task(ABC):
     def collate(self, examples: Sequence[Example]) -> Batch:
         return collate(examples)
 
+    def brief(self, text: str, most: int = 48) -> str:
+        """An input for people to see: where it is long, its end."""
+        return text if len(text) <= most else "… " + text[-most:]
+
     def source_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
         """Names of the source positions in a picture."""
         return [self.source.symbols[i] for i in ids]

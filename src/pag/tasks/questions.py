@@ -140,6 +140,15 @@ class QuestionsTask(Task):
         text = join(word for word, index in zip(words, ids, strict=True) if index != END)
         return text[:1].upper() + text[1:] if self.lexicon.lower_case else text
 
+    def brief(self, text: str, most: int = 48) -> str:
+        """The answer in brackets, with what surrounds it."""
+        given = parse(text)
+        room = max(0, most - len(given.answer)) // 2
+        before, after = given.document[: given.start], given.document[given.end :]
+        before = before if len(before) <= room else "… " + before[len(before) - room :].partition(" ")[2]
+        after = after if len(after) <= room else after[:room].rpartition(" ")[0] + " …"
+        return " ".join(f"{before}[{given.answer}]{after}".split())
+
     def target_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
         assert isinstance(example, Document)
         known = self.target.symbols
