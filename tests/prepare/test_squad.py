@@ -88,6 +88,7 @@ def test_what_cannot_be_used_is_dropped_and_counted(tmp_path: Path, question: di
         (asked("Who?", "Zorro", 4), "answer_moved", ["Zorro"]),
         (asked("Who?", "Zorro", 10_000), "answer_moved", ["Zorro"]),
         (asked("Who?", "Zorro", -3), "answer_moved", ["Zorro"]),
+        (asked("Which?", "a", 12), "answer_moved", ["a"]),  # "saw" and "Paris" are nearer
         (asked("What?", "known club (the Fox"), "answer_widened", ["well-known", "club", "(", "the", "Foxes"]),
         (asked("Who " + " " * 25_000 + "?", "Zorro"), "blanks", ["Zorro"]),
         (asked("Who?", "Nobody", text=KING), "cut", ["Nobody"]),

@@ -45,6 +45,9 @@ def line(**given: Any) -> str:
         ({"answer": "Zorro", "answer_start": 42}, ["Zorro"]),
         ({"answer": "The old King", "answer_start": 0}, ["The", "old", "King"]),
         ({"answer_start": 26}, ["Paris"]),
+        ({"answer_start": 28}, ["Paris"]),
+        ({"answer": "a"}, ["a"]),  # not of "saw" or "Paris"
+        ({"answer": "aris"}, ["Paris"]),
         ({"answer": "Nobody knew."}, ["Nobody", "knew", "."]),
     ],
 )

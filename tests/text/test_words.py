@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pag.text.words import covering, join, sentence_at, tokenise, words_of
+from pag.text.words import covering, join, occurrences, sentence_at, tokenise, words_of
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,15 @@ def test_25_000_blanks_are_no_words() -> None:
 )
 def test_the_tokens_that_hold_some_characters(start: int, end: int, found: tuple[int, int] | None) -> None:
     assert covering(tokenise("The king."), start, end) == found
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [("a", [11, 20]), ("he", [1]), (" a", [10, 19]), ("a ", [11, 20]), ("The cat", [0]), ("dog", []), ("t", [22])],
+)
+def test_a_part_is_found_as_whole_words_where_it_is_any(part: str, found: list[int]) -> None:
+    text = "The cat is a box of a t"
+    assert occurrences(text, tokenise(text), part) == found
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def judge(text: str, tokens: list[Token], asked: Asked, most: int | None) -> Jud
     answer, told = asked.answers[0]
     if not answer.strip():
         return Judged("empty_answer")
-    start = squad.locate(text, answer, told)
+    start = squad.locate(text, tokens, answer, told)
     span = covering(tokens, start, start + len(answer)) if start >= 0 else None
     if span is None:
         return Judged("answer_not_found")

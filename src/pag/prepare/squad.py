@@ -1,7 +1,7 @@
 """SQuAD's JSON read, judged and mended: articles of paragraphs of questions with their answers."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from pag.errors import DataError
 from pag.prepare.reading import read_whole
-from pag.text.words import half_character
+from pag.text.words import Token, half_character, occurrences
 
 SHOWN = 5  # places kept of each reason
 DROPPED = {
@@ -121,18 +121,11 @@ def _get(value: Any, key: str, kind: type, where: str) -> Any:
     return found
 
 
-def locate(text: str, answer: str, start: int) -> int:
+def locate(text: str, tokens: list[Token], answer: str, start: int) -> int:
     """Where the answer is: at `start`, or at the occurrence nearest to it; −1 where there is none."""
     if text[start : start + len(answer)] == answer and start >= 0:
         return start
-    return min(_occurrences(text, answer), key=lambda place: abs(place - start), default=-1)
-
-
-def _occurrences(text: str, answer: str) -> Iterator[int]:
-    place = text.find(answer)
-    while place >= 0:
-        yield place
-        place = text.find(answer, place + 1)
+    return min(occurrences(text, tokens, answer), key=lambda place: abs(place - start), default=-1)
 
 
 def titles(path: Path) -> list[str]:

@@ -4,8 +4,8 @@ A word of the question is written from a shortlist or copied from the document. 
 
     {"document": "…", "answer": "Denver Broncos", "answer_start": 177}
 
-where the answer's first character may be left out (its first occurrence is taken), or the answer (the word that
-starts there is taken).
+where the answer's first character may be left out (its first occurrence as whole words is taken), or the
+answer (the word there is taken).
 """
 
 import json
@@ -25,7 +25,7 @@ from pag.errors import DataError, InputError
 from pag.tasks.base import Task, TaskSettings
 from pag.text import overlap
 from pag.text.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
-from pag.text.words import Token, covering, half_character, join, sentence_at, tokenise, words_of
+from pag.text.words import Token, covering, half_character, join, occurrences, sentence_at, tokenise, words_of
 
 LOST = "\ufffd"  # a word that the model could not name
 FUNCTION_WORDS = frozenset(
@@ -252,9 +252,10 @@ def _word(document: str, start: int | None) -> tuple[int, int]:
 
 def _found(document: str, answer: str, start: int | None) -> tuple[int, int]:
     if start is None:
-        start = document.find(answer)
-        if start < 0:
+        places = occurrences(document, tokenise(document), answer)
+        if not places:
             raise InputError(f"the answer '{answer[:40]}' does not occur in the document")
+        start = places[0]
     elif start < 0 or document[start : start + len(answer)] != answer:
         raise InputError(f"the answer '{answer[:40]}' is not at character {start} of the document")
     return start, start + len(answer)

@@ -58,6 +58,18 @@ def covering(tokens: list[Token], start: int, end: int) -> tuple[int, int] | Non
     return (first, last) if first < last else None
 
 
+def occurrences(text: str, tokens: list[Token], part: str) -> list[int]:
+    """Where the part begins: wherever it is whole words, or else, where it never is, wherever it stands at all."""
+    places, place = [], text.find(part)
+    while place >= 0:
+        places.append(place)
+        place = text.find(part, place + 1)
+    before, size = len(part) - len(part.lstrip()), len(part.strip())
+    starts, ends = {token.start for token in tokens}, {token.end for token in tokens}
+    whole = [place for place in places if place + before in starts and place + before + size in ends]
+    return whole or places
+
+
 def join(words: Iterable[str]) -> str:
     """Words as text, with blanks where a writer of English puts them."""
     words = list(words)
