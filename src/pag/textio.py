@@ -32,11 +32,11 @@ def read_lines(path: Path | None) -> Iterator[str | InputError]:
 
 
 def _lines(file: BinaryIO) -> Iterator[str | InputError]:
-    for line in file:
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
+    for number, line in enumerate(file):
+        try:  # a byte-order mark is no part of the first line
+            yield line.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            yield InputError(f"not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x}): convert the file first")
+            yield InputError(f"not UTF-8 (byte {error.start + 1} is 0x{error.object[error.start]:02x}): convert the file first")
 
 
 def _why(error: OSError) -> str:

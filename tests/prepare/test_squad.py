@@ -147,6 +147,26 @@ def test_articles_of_one_title_are_held_out_together(tmp_path: Path) -> None:
     assert held.isdisjoint(left) and len(held | left) == 4
 
 
+def test_articles_whose_titles_differ_in_quoting_are_one(tmp_path: Path) -> None:
+    one, other = (f"{text} {KING}" for text in ("One.", "Two."))
+    read = squad.read(write(tmp_path / "a.json", article("A_(b)", (one, GOOD)), article("A %28b%29", (other, GOOD))))
+    [found] = questions.share_out(read, {"train": ["A_(b)"]})["train"]
+    assert [paragraph.text for paragraph in found.paragraphs] == [one, other]
+
+
+def test_a_title_listed_twice_is_one_article_and_lists_of_one_split_are_joined(tmp_path: Path) -> None:
+    file = train_file(tmp_path / "train.json")
+    (tmp_path / "one.txt").write_bytes("\ufeffKing\r\nKing\r\n".encode())
+    (tmp_path / "two.txt").write_text("Fox (animal)\nFox_%28animal%29\n")
+    lists = [f"--articles={split}={tmp_path / name}.txt" for split, name in (("train", "one"), ("valid", "two"))]
+    arguments = ["prepare", "questions", str(tmp_path / "out"), "--train", str(file), "--replace"]
+    done = CliRunner().invoke(app, [*arguments, *lists])
+    assert "train: 3 questions kept of 3" in done.output and "valid: 2 questions kept of 2" in done.output
+    joined = [f"--articles=train={tmp_path / name}.txt" for name in ("one", "two")]
+    done = CliRunner().invoke(app, [*arguments, *joined, "--valid-questions", "1"])
+    assert done.exit_code == 0, done.output
+
+
 def test_validation_shares_no_article_with_training(tmp_path: Path) -> None:
     articles = [article(f"A{n}", (f"{KING} {n}", GOOD), (FOX, FOXES)) for n in range(6)]
     read = squad.read(write(tmp_path / "train.json", *articles))

@@ -87,8 +87,7 @@ def prepare_questions(
     with _tidy_when_stopped(), Meter.running(console, "questions") as meter:
         articles = {split: [a for path in paths for a in squad.read(path)] for split, paths in splits.items() if paths}
         if lists:
-            named = dict(_list_of_titles(text) for text in lists)
-            articles = dict(questions.share_out([a for group in articles.values() for a in group], named))
+            articles = dict(questions.share_out([a for group in articles.values() for a in group], _titles(lists)))
         if "train" not in articles:
             raise DataError("no training questions: give SQuAD's files with --train, or a list with --articles train=…")
         report = questions.prepare(checked, articles, out, meter.tell, replace)
@@ -106,11 +105,15 @@ def _refuse_sharing_input(paths: Sequence[Path]) -> None:
         )
 
 
-def _list_of_titles(text: str) -> tuple[str, list[str]]:
-    split, equals, path = text.partition("=")
-    if not equals or not split.isidentifier():
-        raise DataError(f"--articles {text}: expected SPLIT=FILE, as in train=doclist-train.txt")
-    return split, squad.titles(Path(path))
+def _titles(lists: Sequence[str]) -> dict[str, list[str]]:
+    """Each split's titles; several lists of one split are one."""
+    found: dict[str, dict[str, None]] = {}
+    for text in lists:
+        split, equals, path = text.partition("=")
+        if not equals or not split.isidentifier():
+            raise DataError(f"--articles {text}: expected SPLIT=FILE, as in train=doclist-train.txt")
+        found.setdefault(split, {}).update(dict.fromkeys(squad.titles(Path(path))))
+    return {split: list(named) for split, named in found.items()}
 
 
 def _checked(kind: type[Checked], settings: Mapping[str, Any]) -> Checked:

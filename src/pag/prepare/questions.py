@@ -70,11 +70,11 @@ def share_out(articles: Sequence[Article], lists: Mapping[str, Sequence[str]]) -
 
 
 def joined(articles: Sequence[Article]) -> list[Article]:
-    """Articles of one title as one: they may share paragraphs."""
-    paragraphs: dict[str, list[Paragraph]] = {}
+    """Articles of one title, whatever its quoting, as one: they may share paragraphs."""
+    alike: dict[str, list[Article]] = {}
     for article in articles:
-        paragraphs.setdefault(article.title, []).extend(article.paragraphs)
-    return [Article(title, found) for title, found in paragraphs.items()]
+        alike.setdefault(squad.plain(article.title), []).append(article)
+    return [Article(some[0].title, [p for article in some for p in article.paragraphs]) for some in alike.values()]
 
 
 def hold_out(splits: Shares, settings: QuestionSettings, beside: Counted) -> dict[str, list[Article]]:

@@ -5,7 +5,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
@@ -17,6 +17,7 @@ import numpy as np
 from pag.errors import DataError
 from pag.prepare.misaligned import first_suspicious
 
+MARK = "\ufeff".encode()  # of byte order
 BLOCK = 4000  # lines of each side that travel together
 MAGIC: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}
 DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError)
@@ -45,6 +46,13 @@ class LineFile:
         start = cast(BufferedReader, self.raw).peek(2)[:2]
         unpack = MAGIC.get(start)
         self.lines = BufferedReader(cast(BufferedReader, unpack(self.raw)), 1 << 20) if unpack else self.raw
+        self._pass_over_mark()
+
+    def _pass_over_mark(self) -> None:
+        """A byte-order mark is no part of the first line."""
+        with suppress(*DAMAGED, OSError):  # told when lines are read
+            if cast(BufferedReader, self.lines).peek(len(MARK))[: len(MARK)] == MARK:
+                self.lines.read(len(MARK))
 
     def take(self) -> list[bytes]:
         """The next lines, a block of them; none at the end."""
@@ -123,7 +131,6 @@ def _untabbed(file: LineFile, first: int, lines: list[bytes]) -> Block:
     block = Block(file.name, first, [fields[0] for fields in halves], [fields[1] for fields in halves])
     if first == 1:
         _refuse_unreadable(file, lines)
-        block = _without_mark(block)
     return block
 
 
@@ -142,7 +149,6 @@ def _aligned(source: LineFile, target: LineFile) -> Iterator[Block]:
         if first == 1:
             _refuse_unusable(source, block.source)
             _refuse_unusable(target, block.target)
-            block = _without_mark(block)
         if len(block.source) != len(block.target):
             raise _misaligned(source, target, lengths)
         if not block.source:
@@ -185,13 +191,6 @@ def _is_utf8(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _without_mark(block: Block) -> Block:
-    """A byte-order mark is no part of the first line."""
-    mark = "\ufeff".encode()
-    sides = [[lines[0].removeprefix(mark), *lines[1:]] if lines else [] for lines in (block.source, block.target)]
-    return Block(block.name, block.first, *sides)
 
 
 def read_whole(path: Path) -> bytes:

@@ -129,12 +129,12 @@ def locate(text: str, tokens: list[Token], answer: str, start: int) -> int:
 
 
 def titles(path: Path) -> list[str]:
-    """A list of article titles, one a line; titles are compared without URL quoting."""
+    """Article titles, one a line, each once; they are compared without URL quoting."""
     lines = read_whole(path).decode("utf-8", "replace").splitlines()
-    found = [plain(line.strip()) for line in lines if line.strip()]
+    found = dict.fromkeys(plain(line.strip()) for line in lines if line.strip())
     if not found:
         raise DataError(f"{path} is empty: expected one article title a line")
-    return found
+    return list(found)
 
 
 def plain(title: str) -> str:
