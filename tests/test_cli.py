@@ -101,7 +101,14 @@ def test_a_missing_or_damaged_run_is_refused(tmp_path: Path) -> None:
 def test_generate_gives_one_line_per_line_and_keeps_going(run: Path) -> None:
     """A byte-order mark, an empty line, an unknown symbol, invalid UTF-8, Windows line ends, no newline at the end."""
     good = graphs(run)[:2]
-    lines = [f"\ufeff{good[0]}".encode(), b"", b"1 connected-to nowhere", b"\xff\xfe", good[1].encode() + b"\r", good[0].encode()]
+    lines = [
+        f"\ufeff{good[0]}".encode(),
+        b"",
+        b"1 connected-to nowhere",
+        b"\xff\xfe",
+        good[1].encode() + b"\r",
+        good[0].encode(),
+    ]
     done = call("generate", run, stdin=b"\n".join(lines), code=2)
     outputs = done.stdout.decode().split("\n")
     assert len(outputs) == 7

@@ -24,7 +24,9 @@ def table() -> nn.Embedding:
     return nn.Embedding(len(WORDS), 3)
 
 
-@pytest.mark.parametrize("text", [LINES, f"\ufeff{LINES}", f"3 3\n{LINES}", LINES.replace("\n", " \n"), f"{LINES}. . . 1 2 3\n"])
+@pytest.mark.parametrize(
+    "text", [LINES, f"\ufeff{LINES}", f"3 3\n{LINES}", LINES.replace("\n", " \n"), f"{LINES}. . . 1 2 3\n"]
+)
 def test_words_of_the_file_get_its_vectors_and_the_others_their_length(tmp_path: Path, text: str) -> None:
     (tmp_path / "vectors.txt.gz").write_bytes(gzip.compress(text.encode()))
     filled, random = table(), table()

@@ -36,7 +36,8 @@ def _lines(file: BinaryIO) -> Iterator[str | InputError]:
         try:  # a byte-order mark is no part of the first line
             yield line.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            yield InputError(f"not UTF-8 (byte {error.start + 1} is 0x{error.object[error.start]:02x}): convert the file first")
+            byte = error.object[error.start]
+            yield InputError(f"not UTF-8 (byte {error.start + 1} is 0x{byte:02x}): convert the file first")
 
 
 def _why(error: OSError) -> str:

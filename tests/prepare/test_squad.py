@@ -241,6 +241,25 @@ def test_the_command_line_from_packed_files_to_a_report(tmp_path: Path) -> None:
         CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_a_split_of_which_nothing_is_left_is_refused_with_the_reasons(tmp_path: Path, split: str) -> None:
+    """Training would fail later, and say less."""
+    good = squad.read(write(tmp_path / "good.json", article("King", (KING, GOOD))))
+    bad = article("Fox", (FOX, [asked("Who?", "Batman", 3), asked("?", None), asked("Who?", "Batman", 3)]))
+    splits = dict.fromkeys(("train", "valid", "test"), good) | {split: squad.read(write(tmp_path / "bad.json", bad))}
+    said = f"{split}: no question is left of 3; 2: the answer does not occur in its paragraph; 1: no answer is given"
+    with pytest.raises(DataError, match=said):
+        questions.prepare(QuestionSettings(), splits, tmp_path / "out", picture=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_without_a_question_are_called_so(tmp_path: Path) -> None:
+    for articles in ([], [article("King", (KING, []))]):
+        read = squad.read(write(tmp_path / "a.json", *articles))
+        with pytest.raises(DataError, match="the training files hold no question"):
+            questions.prepare(QuestionSettings(valid=1), {"train": read}, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -189,6 +189,14 @@ def test_a_trained_model_is_scored_by_both_likelihoods(run: Path) -> None:
     assert {"bleu1", "bleu4", "rouge_l", "exact", "perplexity"} <= found.keys()
 
 
+def test_a_model_of_facts_is_scored_on_the_folder_that_is_asked_for(run: Path, task: QuestionsTask) -> None:
+    model = pag.load(run, "cpu")
+    model.task = model.task.with_data(str(task.data.folder))
+    assert evaluate(model, "test", beam=1)["examples"] == 5
+    with pytest.raises(DataError, match="no prepared folder at nowhere"):
+        model.task.with_data("nowhere")
+
+
 def test_an_output_says_what_was_copied_and_from_where(run: Path) -> None:
     model = pag.load(run, "cpu")
     inputs = list(model.task.inputs("test"))

@@ -52,6 +52,10 @@ class Split:
         names = [name for text, names in self.about.items() if text in other.about for name in names]
         return {"questions": len(names), "first": names[:SHOWN]}
 
+    def why(self) -> str:
+        """What questions were dropped for, in words."""
+        return "".join(f"; {count:,}: {DROPPED[reason]}" for reason, count in self.dropped.counts.items())
+
     def summary(self) -> dict[str, Any]:
         words = int(self.shares.sum())
         names = ("shortlist_and_document", "shortlist_only", "document_only", "neither")

@@ -82,6 +82,8 @@ def hold_out(splits: Shares, settings: QuestionSettings, beside: Counted) -> dic
     articles = joined(splits[TRAIN])
     order = np.random.default_rng(settings.seed).permutation(len(articles)).tolist()
     wanted, held = settings.valid, []
+    if not any(article.questions for article in articles):
+        raise DataError("the training files hold no question")
     while wanted > 0 and len(order) > 1:
         article = articles[order.pop()]
         held.append(_first(article, wanted, beside))
@@ -131,8 +133,9 @@ class Preparation:
 
     def run(self, picture: bool) -> dict[str, Any]:
         facts = {split: self.write(split, articles) for split, articles in self.splits.items()}
-        if not facts[TRAIN].kept:
-            raise DataError(f"no training question is left of {facts[TRAIN].read:,}")
+        for split, found in facts.items():
+            if not found.kept:
+                raise DataError(f"{split}: no question is left of {found.read:,}{found.why()}")
         lexicon = self.count()
         write_durably(self.folder / SPELLINGS, to_json(list(self.spellings.numbers)))
         kept = {"source": lexicon.source.symbols, "target": lexicon.shortlist.symbols}

@@ -87,7 +87,9 @@ class QuestionsTask(Task):
         return self.open(self.settings)
 
     def with_data(self, folder: str) -> Self:
-        return type(self)(self.settings.model_copy(update={"data": folder}), self.lexicon, self.max_document)
+        task = type(self)(self.settings, self.lexicon, self.max_document)
+        task.__dict__["data"] = PreparedQuestions(Path(folder).expanduser())
+        return task
 
     @property
     def splits(self) -> tuple[str, ...]:
