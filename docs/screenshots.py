@@ -27,6 +27,7 @@ class Shot:
 
 
 SHOTS = [
+    Shot("page-translation", "en-de", step=2, height=1770, outputs=3),
     Shot("page-plan", "pag", step=4, height=1560),
     Shot("page-follow-dark", "pag", step=5, dark=True, height=1400),
     Shot("page-compare", "pag", step=3, width=1600, height=1480, compare="baseline", outputs=1),

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 import pag
 from pag.checkpoint import WEIGHTS, locate
 from pag.cli import app
-from pag.errors import CheckpointError, InputError
+from pag.errors import CheckpointError, DataError, InputError
 from pag.export import CARD, EXAMPLES, Card, changed, export
 from pag.squeeze import restore, squeeze
 
@@ -74,6 +75,36 @@ def test_the_card_says_what_the_model_is(run: Path, tmp_path: Path) -> None:
         "## Examples",
     ):
         assert part in card
+
+
+def test_a_card_s_tables_survive_signatures_and_lists(run: Path, tmp_path: Path) -> None:
+    scores = {"bleu": 12.34567, "places": [0.25, 1.0, 0.123456], "signature": "a:1|b:2"}
+    card = (export(run, tmp_path / "m", card=Card(scores=scores)) / CARD).read_text("utf-8")
+    assert "| bleu | 12.35 |" in card and "| places | 0.25, 1, 0.1235 |" in card and "| signature | a:1\\|b:2 |" in card
+
+
+def test_a_model_s_examples_are_there_where_its_data_is_not(run: Path, tmp_path: Path) -> None:
+    model = pag.load(export(run, tmp_path / "m", inputs=["1-2 2-3 3-1 start 1 2"]))
+    assert model.examples == ["1-2 2-3 3-1 start 1 2"] and len(model.inputs(2)) == 2  # a task that makes its data
+
+    def absent(split: str) -> Any:
+        raise DataError("no prepared folder")
+
+    model.task.inputs = absent  # type: ignore[method-assign]
+    assert model.inputs(2) == model.examples
+    with pytest.raises(DataError, match="no prepared folder"):
+        model.inputs(2, "valid")
+    model.examples = []
+    with pytest.raises(DataError, match="no prepared folder"):
+        model.inputs(2)
+
+
+def test_examples_that_are_none_are_refused(run: Path, tmp_path: Path) -> None:
+    out = export(run, tmp_path / "m")
+    for wrong in ("{", '{"input": 1}', '[{"input": 1}]', "[1]"):
+        (out / EXAMPLES).write_text(wrong)
+        with pytest.raises(CheckpointError, match="does not hold a model's examples"):
+            pag.load(out)
 
 
 def test_the_command_refuses_what_it_cannot_use(run: Path, tmp_path: Path) -> None:

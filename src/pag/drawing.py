@@ -98,8 +98,7 @@ def _drawn(run: str, text: str | None, split: str, number: int, beam: int | None
         import pag
 
         model = pag.load(run, device)
-        model.task.check_split(split)
-        inputs = [text] if text is not None else list(model.task.inputs(split)[:number])
+        inputs = [text] if text is not None else model.inputs(number, split)
         results = model.generate(inputs, beam=beam, alignments=True)
     if not results or not all(result.outputs for result in results):
         raise PagError("nothing to draw: the input is empty")

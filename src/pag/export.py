@@ -18,11 +18,11 @@ from pag.checkpoint import (
     write_folder,
 )
 from pag.config import Recipe
-from pag.errors import InputError, PagError
-from pag.generator import Generator
+from pag.errors import DataError, InputError
+from pag.generator import EXAMPLES, Generator, read_examples
 from pag.squeeze import KINDS, restore, squeeze
 
-EXAMPLES, CARD = "examples.json", "README.md"
+CARD = "README.md"
 CLOSE = 1e-3  # log-probabilities this near are the same: other versions and machines round otherwise
 
 
@@ -73,8 +73,8 @@ def public(recipe: Recipe) -> Recipe:
 def own_inputs(model: Generator, number: int = 5) -> Sequence[str]:
     """The first of the test set, where the task makes it or it still lies where it lay; none otherwise."""
     try:
-        return list(model.task.inputs("test")[:number])
-    except PagError:  # prepared data is not part of a model
+        return model.inputs(number)
+    except DataError:  # prepared data is not part of a model
         return []
 
 
@@ -89,7 +89,7 @@ def outputs_of(model: Generator, inputs: Sequence[str]) -> list[dict[str, Any]]:
 
 def changed(folder: Path) -> list[str]:
     """The stored examples that the model no longer gives, one line each."""
-    stored = json.loads((folder / EXAMPLES).read_bytes())
+    stored = read_examples(folder)
     now = outputs_of(Generator.load(folder, "cpu"), [example["input"] for example in stored])
     return [
         f"{old['input']}: {old['output']} ({old['log_prob']:.4f}) became {new['output']} ({new['log_prob']:.4f})"
@@ -113,13 +113,19 @@ def write_card(folder: Path, model: Generator, card: Card, examples: Sequence[Ma
     parts = ["\n".join(head), f"# {folder.name}", card.about.strip() or recipe.description, _table("model", facts)]
     if card.scores:
         told = {k: v for k, v in card.scores.items() if k != "sentences_per_second"}  # the machine's, not the model's
-        shown = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in told.items()}
-        parts.append(_table("score", shown))
+        parts.append(_table("score", {name: _shown(value) for name, value in told.items()}))
     parts.append(f"## Use\n\n    pag generate {folder.name} < inputs.txt\n    pag serve {folder.name}")
     if examples:
         lines = [f"- `{short(e['input'])}` → `{short(e['output'])}`" for e in examples]
         parts.append("## Examples\n\n" + "\n".join(lines))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _shown(value: Any) -> str:
+    """A score in four digits; a list of them likewise."""
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
 
 
 def _table(title: str, facts: Mapping[str, str]) -> str:

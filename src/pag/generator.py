@@ -1,5 +1,6 @@
 """A trained model, ready to use: `pag.load(folder).generate(["…"])`."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -16,13 +17,14 @@ from pag.config import Recipe
 from pag.data.batch import Example
 from pag.data.document import Document, copies
 from pag.ensemble import Ensemble, mean
-from pag.errors import CheckpointError, InputError, PagError
+from pag.errors import CheckpointError, DataError, InputError, PagError
 from pag.hypotheses import Hypothesis, Slots, Step
 from pag.losses import likelihoods
 from pag.model import Seq2Seq
 from pag.search import Options, search, sentences_at_once
 from pag.tasks.base import Task
 
+EXAMPLES = "examples.json"
 CHUNK = 8  # batches whose inputs are sorted by length together while streaming
 Watch = Callable[[Sequence[int], Sequence[Step], Slots], None]  # inputs' numbers by sentence, steps so far, slots
 
@@ -93,6 +95,17 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
         self.recipe, self.task, self.device = recipe, task, device_of(device)
         self.models = [each.to(self.device).eval() for each in (model, *others)]
         self.model = self.models[0]
+        self.examples: Sequence[str] = ()  # inputs that came with the model
+
+    def inputs(self, most: int, split: str = "test") -> list[str]:
+        """Inputs to try: the first of a split, or what came with the model where the test set is not at hand."""
+        try:
+            self.task.check_split(split)
+            return list(self.task.inputs(split)[:most])
+        except DataError:
+            if split != "test" or not self.examples:
+                raise
+            return list(self.examples[:most])
 
     def generate(
         self,
@@ -255,7 +268,9 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
             if other.task().files() != task.files():
                 raise CheckpointError(f"{other.folder} cannot decode together with {run}: their vocabularies differ")
         models = [other.model(task) for other in others]
-        return cls(checkpoint.recipe, task, checkpoint.model(task), device, models)
+        generator = cls(checkpoint.recipe, task, checkpoint.model(task), device, models)
+        generator.examples = [example["input"] for example in read_examples(checkpoint.folder)]
+        return generator
 
     def _save_pretrained(self, save_directory: Path) -> None:
         write_into(save_directory, model_files(self.recipe, self.task, self.model.state_dict(), {}))
@@ -275,6 +290,19 @@ class Generator(ModelHubMixin, library_name="plan-attend-generate", tags=["plann
             name = pretrained_model_name_or_path
             raise PagError(f"no folder and no model on the hub named {name}: {error}") from None
         return cls.load(folder, device)
+
+
+def read_examples(folder: Path) -> list[dict[str, Any]]:
+    """The examples that a model folder holds: input, output and log-probability of each."""
+    path = folder / EXAMPLES
+    if not path.is_file():
+        return []
+    try:
+        found = json.loads(path.read_bytes())
+        assert all(isinstance(example["input"], str) for example in found)
+    except (ValueError, KeyError, TypeError, AssertionError):
+        raise CheckpointError(f"{path} does not hold a model's examples; `pag export` writes them") from None
+    return list(found)
 
 
 def device_of(name: str) -> torch.device:

@@ -118,16 +118,18 @@ def page(folder: Path, figures: Path) -> str:
 
 
 def readme(folder: Path) -> str:
-    """The tables that the README shows, the paper's number beside ours."""
+    """The tables that the README shows, beside ours the paper's number where there is one."""
     lines = []
     for name in table_names():
         table, results = read_table(name), read_results(folder / f"{name}.json")
         if not table.readme or not results.every:
             continue
         evaluation = table.evaluate[-1].name
-        lines += [f"| {table.title}, {table.label} | paper | ours | runs |", "|---|---|---|---|"]
+        published = [evaluation] * any(cell.paper for cell in table.expanded().values())
+        head = [f"{table.title}, {table.label}", *["paper"] * len(published), "ours", "runs"]
+        lines += [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
         for cell in table.expanded().values():
-            found = _row(results, cell, [evaluation], [evaluation])
+            found = _row(results, cell, [evaluation], published)
             lines.append(f"| {cell.name} | {' | '.join(found)} | {len(results.runs(cell.name))} |")
         lines.append("")
     return "\n".join(lines)

@@ -176,7 +176,7 @@ def _card(name: str, generator: Generator) -> ModelCard:
     recipe = generator.recipe
     plans = recipe.attention.name != "baseline"
     try:
-        examples = list(generator.task.inputs("test")[:EXAMPLES])
+        examples = generator.inputs(EXAMPLES)
     except PagError:  # the data that it was trained on is not here
         examples = []
     return ModelCard(
