@@ -150,7 +150,7 @@ CLAIMS = (
         several(
             *(
                 over("euler-hard", "test", "exact", f"{case}, pag", f"{case}, baseline", "{:.1%}")
-                for case in ("20 nodes, 1000 graphs", "30 nodes, 1000 graphs", "7 nodes, weights at 0.01")
+                for case in ("10 nodes", "20 nodes", "300 graphs", "1000 graphs", "weights at 0.01")
             )
         ),
     ),
