@@ -1,5 +1,6 @@
 """The command line as a user meets it: real processes, what they print, and how they fail."""
 
+import gzip
 import json
 import os
 import signal
@@ -120,6 +121,14 @@ def test_generate_gives_one_line_per_line_and_keeps_going(run: Path) -> None:
     assert errors[0].startswith("error: line 3: symbol 3, 'nowhere', is not in the vocabulary")
     assert errors[1].startswith("error: line 4: not UTF-8 (byte 1 is 0xff)")
     assert len(errors) == 2
+
+
+def test_generate_reads_packed_files_and_no_byte_order_mark(run: Path, tmp_path: Path) -> None:
+    lines = "\n".join(graphs(run)[:2]).encode()
+    (tmp_path / "graphs.gz").write_bytes(gzip.compress("\ufeff".encode() + lines))
+    assert call("generate", run, tmp_path / "graphs.gz").stdout == call("generate", run, stdin=lines).stdout
+    (tmp_path / "graphs.gz").write_bytes(gzip.compress(lines)[:-9])
+    assert "graphs.gz is damaged or cut short" in refused("generate", run, tmp_path / "graphs.gz")
 
 
 def test_generate_cuts_a_line_that_is_too_long_and_says_so(run: Path) -> None:

@@ -1,11 +1,14 @@
 """Scores of a split: what they are made of, and lines that no model can take."""
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from pag.cli import app
 from pag.config import build_recipe
 from pag.errors import DataError
 from pag.evaluate import as_lines, evaluate
@@ -65,3 +68,13 @@ def test_where_in_a_word_it_re_plans_is_told_to_people_too() -> None:
     assert [line.split() for line in shown] == [
         ["beam", "2"], ["loss", "0.3333"], ["exact", "50.00%"], ["replans_by_place", "100.00%", "25.00%", "-"],
     ]  # fmt: skip
+
+
+def test_a_model_that_was_handed_on_without_its_data_still_draws_a_text(tmp_path: Path) -> None:
+    generator(tmp_path, ["a dog"]).save_pretrained(tmp_path / "model")
+    shutil.rmtree(tmp_path / "prepared")
+    draw = ["plot", "alignments", str(tmp_path / "model"), "--out", str(tmp_path / "a.png")]
+    assert CliRunner().invoke(app, [*draw, "--text", "a dog sleeps"], catch_exceptions=False).exit_code == 0
+    assert (tmp_path / "a.png").is_file()
+    with pytest.raises(DataError, match=r"no prepared folder at .*prepared"):
+        CliRunner().invoke(app, draw, catch_exceptions=False)

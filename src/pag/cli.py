@@ -158,7 +158,8 @@ def evaluate(
 def generate(
     run: RunFolder,
     source: Annotated[
-        Path | None, typer.Argument(metavar="[INPUT]", help="Input lines; default: standard input.")
+        Path | None,
+        typer.Argument(metavar="[INPUT]", help="Input lines, plain or packed (.gz, .xz); default: standard input."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Output file; default: standard output.")] = None,
     beam: Beam = None,

@@ -7,37 +7,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TextIO
+from typing import Any, Self, TextIO
 
 import numpy as np
 
 from pag.errors import InputError
 from pag.generator import Output, Result
+from pag.prepare.reading import LineFile
 from pag.text.word_alignment import word_alignment
 
 RECORDS = ("alignment", "plan", "gate", "switch", "commitment", "copying", "copied", "copy_share")
 
 
 def read_lines(path: Path | None) -> Iterator[str | InputError]:
-    """Lines of a file or of standard input; one that is not UTF-8 comes as the error to report."""
-    if path is None:
-        yield from _lines(sys.stdin.buffer)
-        return
+    """Lines of a file, plain or packed, or of standard input; one that is not UTF-8 comes as the error to report."""
+    with LineFile(path or Path("-")) as file:
+        while taken := file.take(1):
+            yield _text(taken[0])
+
+
+def _text(line: bytes) -> str | InputError:
     try:
-        file = path.open("rb")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {_why(error)}") from None
-    with file:
-        yield from _lines(file)
-
-
-def _lines(file: BinaryIO) -> Iterator[str | InputError]:
-    for number, line in enumerate(file):
-        try:  # a byte-order mark is no part of the first line
-            yield line.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            yield InputError(f"not UTF-8 (byte {error.start + 1} is 0x{byte:02x}): convert the file first")
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return InputError(f"not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x}): convert the file first")
 
 
 def _why(error: OSError) -> str:

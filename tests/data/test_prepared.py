@@ -48,13 +48,16 @@ def test_something_else_is_refused(folder: Path) -> None:
     (folder / MANIFEST).write_text("[1]")
     with pytest.raises(DataError, match=r"format None of something else"):
         Prepared(folder)
+    (folder / MANIFEST).write_text('{"format": 1, "task": "translation", "settings": {}, "pairs": {}, "files": {}}')
+    with pytest.raises(DataError, match=r"manifest.json was edited or is damaged: it does not tell vocabularies"):
+        Prepared(folder)
     (folder / MANIFEST).write_text("{")
     with pytest.raises(DataError, match=r"damaged: not JSON"):
         Prepared(folder)
 
 
 def test_a_folder_that_is_not_there_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no prepared folder at .*`pag prepare translation` makes one"):
+    with pytest.raises(DataError, match=r"no prepared folder at .*`pag prepare translation` makes one.*--data FOLDER"):
         Prepared(tmp_path)
 
 

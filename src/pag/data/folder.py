@@ -48,7 +48,10 @@ class Folder:
         try:
             manifest = json.loads((self.folder / MANIFEST).read_bytes())
         except OSError:
-            raise DataError(f"no prepared folder at {self.folder} (it has no {MANIFEST}): {again}") from None
+            raise DataError(
+                f"no prepared folder at {self.folder} (it has no {MANIFEST}): {again}; one that lies elsewhere is "
+                "named by --set task.data=FOLDER to train, by --data FOLDER to evaluate"
+            ) from None
         except ValueError:
             raise DataError(f"{self.folder / MANIFEST} is damaged: not JSON") from None
         theirs = manifest.get("format") if isinstance(manifest, dict) else None
@@ -57,6 +60,8 @@ class Folder:
                 f"{self.folder} has format {theirs} of {manifest.get('task') if theirs else 'something else'}; this "
                 f"version reads format {FORMAT} of {self.task}: prepare the text again ({again})"
             )
+        if missing := [name for name in ("settings", "vocabularies", "pairs", "files") if name not in manifest]:
+            raise DataError(f"{self.folder / MANIFEST} was edited or is damaged: it does not tell {missing[0]}")
         return dict(manifest)
 
     def _check_files(self) -> None:

@@ -54,10 +54,10 @@ class LineFile:
             if cast(BufferedReader, self.lines).peek(len(MARK))[: len(MARK)] == MARK:
                 self.lines.read(len(MARK))
 
-    def take(self) -> list[bytes]:
-        """The next lines, a block of them; none at the end."""
+    def take(self, most: int | None = None) -> list[bytes]:
+        """The next lines without their ends, a block of them; none at the end."""
         try:
-            return [line.rstrip(b"\r\n") for line in islice(self.lines, BLOCK)]
+            return [line.rstrip(b"\r\n") for line in islice(self.lines, most or BLOCK)]
         except DAMAGED as error:
             raise DataError(f"{self.path} is damaged or cut short: {error}") from None
         except OSError as error:
