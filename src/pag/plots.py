@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -23,6 +24,8 @@ REPLAN, FOLLOW = "#d1495b", "#30638e"
 COLOURS = ("#30638e", "#d1495b", "#3c887e", "#edae49", "#7d5ba6", "#5c5c5c", "#9c6644", "#2a9d8f")
 END_LABEL = "⏎"
 WIDE = 40  # source positions that pictures side by side have room for
+ABOVE = 18.0  # points that a title is moved up, over a line of its own for what else is said there
+LETTERS = 13.0  # of a title, an inch
 
 
 def save(figure: Any, path: Path) -> Path:
@@ -78,7 +81,7 @@ def _alignment(axes: Axes, title: str, output: Output) -> None:
     axes.imshow(output.alignment, aspect="auto", cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     _names(axes, output.source)
     axes.set_yticks(range(len(output.tokens)), labels(output.tokens), fontsize=8)
-    axes.set_title(title, loc="left", fontsize=10, pad=18)
+    axes.set_title(_wrapped(title, axes), loc="left", fontsize=10, pad=ABOVE)
     axes.spines[:].set_visible(False)
     if output.switch is None:
         return
@@ -88,6 +91,12 @@ def _alignment(axes: Axes, title: str, output: Output) -> None:
     rate = len(steps) / len(output.switch)
     told = f"▸ re-planned at {len(steps)} of {len(output.switch)} steps ({rate:.0%})"
     axes.annotate(told, (0, 1), (0, 5), "axes fraction", "offset points", fontsize=9, color=REPLAN)
+
+
+def _wrapped(title: str, axes: Axes) -> str:
+    """In lines about as wide as the picture is."""
+    width = axes.get_position().width * axes.get_figure(root=True).get_figwidth()  # type: ignore[union-attr]
+    return fill(title, max(30, int(LETTERS * width)))
 
 
 def _names(axes: Axes, names: Sequence[str]) -> None:
@@ -120,8 +129,8 @@ def plan(output: Output, path: Path, title: str = "", most: int = 16) -> Path:
         axes.set_xticks([])
     left = len(output.tokens) - shown
     note = f"   ({left} more steps not shown)" if left else ""
-    lines = [title + note, "what it means to look at, now (top row) and next"] if title else ["now (top row) and next"]
-    frames[0, 0].set_title("\n".join(lines), loc="left", fontsize=10)
+    heading = f"{_wrapped(title + note, frames[0, 0])}\nwhat it means to look at, now (top row) and next"
+    frames[0, 0].set_title(heading if title else "now (top row) and next", loc="left", fontsize=10, pad=ABOVE)
     frames[0, 1].set_title("commitment", loc="left", fontsize=9)
     return save(figure, path)
 

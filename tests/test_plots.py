@@ -1,0 +1,43 @@
+"""What pictures say can be read: no text lies on another, however long the sentence and narrow the picture."""
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pag import plots
+from pag.generator import Output
+
+SENTENCE = "Ein Mann mit einem orangefarbenen Hut starrt auf etwas, das man auf dem Bild nicht sehen kann."
+
+
+def output(steps: int = 4, positions: int = 3, k: int = 5) -> Output:
+    alignment = np.full((steps, positions), 1 / positions)
+    plan, commitment = np.zeros((steps, k, positions)), np.full((steps, k), 1 / k)
+    names = tuple("abcdefghijklmnopqrst"[:positions]), tuple("abcdefghijklmnopqrst"[:steps])
+    recorded = {"alignment": alignment, "plan": plan, "switch": np.ones(steps), "commitment": commitment}
+    return Output("x", -1.0, -2.0, *names, **recorded)
+
+
+def headings(figure: Any) -> list[Any]:
+    """Where each title and note is, in pixels."""
+    figure.canvas.draw()
+    texts = [text for axes in figure.axes for text in (axes._left_title, axes._right_title, axes.title, *axes.texts)]
+    return [text.get_window_extent() for text in texts if text.get_text()]
+
+
+@pytest.mark.parametrize("kind", ["alignments", "plan"])
+def test_headings_do_not_lie_on_one_another(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
+    if kind == "plan":
+        plots.plan(output(), Path("x.png"), SENTENCE)
+    else:
+        plots.alignments([(SENTENCE, output()), (SENTENCE, output(9))], Path("x.png"))
+    found = headings(drawn[0])
+    assert len(found) == (2 if kind == "plan" else 4)
+    assert not [pair for pair in combinations(found, 2) if pair[0].overlaps(pair[1])]
+    assert max(box.width for box in found) < 1.5 * drawn[0].bbox.width  # long sentences are wrapped
+    plots.plt.close(drawn[0])
