@@ -172,6 +172,17 @@ def test_the_assigned_way_is_never_likelier_than_all_ways_together(name: str) ->
 
 
 @pytest.mark.parametrize("likelihood", ["paper", "marginal"])
+def test_what_is_minimised_is_the_likelihood_that_the_recipe_names(likelihood: str) -> None:
+    batch = documents()
+    forward = pointer("pag")(batch)
+    trained = losses(forward, batch, recipe("pag", loss={"likelihood": likelihood}))
+    expected = {way: -(each * batch.target_mask).sum() for way, each in likelihoods(forward.reading, batch).items()}
+    assert expected["paper"] > expected["marginal"] + 1
+    torch.testing.assert_close(trained.total, expected[likelihood])
+    torch.testing.assert_close(trained.nll, expected[likelihood].detach())
+
+
+@pytest.mark.parametrize("likelihood", ["paper", "marginal"])
 @ANSWERS
 @NAMES
 def test_every_parameter_gets_a_gradient(name: str, answer: str | None, likelihood: str) -> None:
