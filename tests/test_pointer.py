@@ -219,6 +219,19 @@ def test_the_mean_answer_is_the_mean_annotation_over_its_words() -> None:
     torch.testing.assert_close(memory.answer[3], annotations[3, 10:12].mean(0))
 
 
+@pytest.mark.parametrize("answer", ["mean", "encoder"])
+def test_the_answer_reaches_the_decoder_s_start_and_the_output_layer(answer: str) -> None:
+    built, batch = pointer("baseline", answer), documents()
+    memory = built.memory(batch)
+    moved = replace(memory, answer=memory.answer + 1)
+    here, there = built.decoder.start(memory), built.decoder.start(moved)
+    assert (here.lower != there.lower).any(1).all() and (here.upper != there.upper).any(1).all()
+    token = built.embed(batch.target[:, 0], batch.pointing)
+    glimpse, state = built.decoder.step(token, memory, here)
+    read = [built.readout(state.lower, state.upper, token, glimpse, each) for each in (memory, moved)]
+    assert (read[0].written != read[1].written).any(1).all() and (read[0].copying != read[1].copying).all()
+
+
 def test_the_answer_s_own_encoder_reads_the_answer_and_nothing_else() -> None:
     built = pointer("baseline", "encoder")
     here = collate_documents([example("the old king saw", (1, 3), None)])
