@@ -12,7 +12,7 @@ def asked(question: str, answer: str | None, start: int | None = None, text: str
     answers = (
         [] if answer is None else [{"text": answer, "answer_start": text.find(answer) if start is None else start}]
     )
-    return {"id": question[:12], "question": question, "answers": answers, **more}
+    return {"id": question[:12].strip() or "blank", "question": question, "answers": answers, **more}
 
 
 def article(title: str, *paragraphs: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:

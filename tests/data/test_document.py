@@ -58,6 +58,7 @@ def test_a_word_is_copied_from_the_place_nearest_the_answer() -> None:
     text = "the king saw the fox , the cat , the hen and Zorro"
     for answer, place in (((0, 1), 0), ((2, 3), 3), ((5, 6), 6), ((10, 12), 9), ((12, 13), 9)):
         assert example(text, answer, "the").locations[0] == place
+    assert example("the a b c d the", (2, 5), "the").locations[0] == 5  # an answer has two ends
 
 
 def test_a_word_that_is_nowhere_is_unknown_and_written() -> None:

@@ -105,6 +105,13 @@ def test_what_can_be_mended_is_mended_and_counted(
     assert len(folder.references("valid")[0]) < 30
 
 
+@pytest.mark.parametrize("given", [None, "", "x\ud800", ["a"], " \n"])
+def test_a_question_without_a_usable_id_is_named_by_its_place(tmp_path: Path, given: Any) -> None:
+    _, report = prepared(tmp_path, article("King", (KING, [*GOOD, {**asked("Who?", None), "id": given}])))
+    [name] = report["splits"]["train"]["dropped"]["no_answer"]["first"]
+    assert name.endswith("all.json, data[0].paragraphs[0].qas[3]")
+
+
 def test_the_report_counts_where_question_words_are(tmp_path: Path) -> None:
     """ "who" and "?" are the shortlist; of the document has "cat"; "dog" is nowhere."""
     text = "The cat sat ?"

@@ -161,17 +161,17 @@ class Preparation:
             found.dropped, found.read = self.beside, sum(self.beside.counts.values())
         with SplitWriter(self.folder, split, self.spellings) as writer:
             for article in articles:
-                for number, paragraph in enumerate(article.paragraphs):
-                    self.add(split, paragraph, f"{article.title}, paragraph {number + 1}", found, writer)
+                for paragraph in article.paragraphs:
+                    self.add(split, paragraph, found, writer)
                 self.tell(f"tokenising {split}", found.read, found.read / max(1, total))
         return found
 
-    def add(self, split: str, paragraph: Paragraph, where: str, found: Split, writer: "SplitWriter") -> None:
+    def add(self, split: str, paragraph: Paragraph, found: Split, writer: "SplitWriter") -> None:
         tokens = tokenise(paragraph.text)
         document = None
         for asked in paragraph.asked:
             found.read += 1
-            name = asked.name or where
+            name = asked.name
             judged = judge(paragraph.text, tokens, asked, self.settings.max_question if split == TRAIN else None)
             for reason in judged.mended:
                 found.mended.add(reason, name)

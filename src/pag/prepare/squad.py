@@ -109,7 +109,13 @@ def _asked(value: Any, where: str) -> Asked:
         (_get(one, "text", str, f"{where}.answers[{n}]"), _get(one, "answer_start", int, f"{where}.answers[{n}]"))
         for n, one in enumerate(given)
     ]
-    return Asked(str(value.get("id", where)), question, answers)
+    return Asked(_name(value.get("id")) or where, question, answers)
+
+
+def _name(given: Any) -> str:
+    """An id as a report can show it; nothing where it cannot."""
+    text = " ".join(str(given).split()) if isinstance(given, str | int) else ""
+    return "" if half_character(text) else text
 
 
 def _get(value: Any, key: str, kind: type, where: str) -> Any:
