@@ -55,6 +55,20 @@ def test_inputs_are_lines_that_encode_to_the_same_examples(tmp_path: Path) -> No
         assert task.pair(line, reference) == data[number]
 
 
+def test_vocabularies_know_training_alone_and_only_training_drops_long_questions(tmp_path: Path) -> None:
+    read = {
+        "train": squad.read(write(tmp_path / "a.json", article("King", (KING, GOOD)))),
+        "valid": squad.read(
+            write(tmp_path / "b.json", article("Fox", (FOX, [*FOXES, asked("why " * 8, "fox", text=FOX)])))
+        ),
+    }
+    report = questions.prepare(QuestionSettings(max_question=7), read, tmp_path / "out", picture=False)
+    lexicon = PreparedQuestions(tmp_path / "out").lexicon
+    assert "zorro" in lexicon.source and "isengrim" not in lexicon.source
+    assert "knew" in lexicon.shortlist and "wolf" not in lexicon.shortlist
+    assert report["splits"]["valid"]["kept"] == 3
+
+
 def test_case_counts_only_where_asked_to(tmp_path: Path) -> None:
     one = article("a", ("The the THE cat", [asked("the cat", "cat", text="The the THE cat")]))
     lower = prepared(tmp_path, one)[0]

@@ -122,10 +122,19 @@ def test_scores_by_hand(task: QuestionsTask) -> None:
     inputs = [line(answer="Paris"), line(answer="the Foxes"), line(answer="The old King")]
     right = ["Where did he go?", "What club did Zorro found?", "Who saw Zorro?"]
     scores = task.score(["Where did he go?", "What club did the foxes found?", "who saw Zorro ?"], inputs, right)
-    assert scores["answer_leaks"] == pytest.approx(100 / 3)  # "the" is no leak, "foxes" is
+    assert scores["answer_leaks"] == pytest.approx(100 / 3)  # "foxes" is a leak
+    assert (
+        task.score(["Who are the wolves?"], [line(answer="the Foxes")], ["Who?"])["answer_leaks"] == 0
+    )  # "the" is none
     assert scores["bleu1"] == pytest.approx(100 * 14 / 16)
     assert task.score(right, inputs, right)["bleu4"] == pytest.approx(100)
     assert set(task.metrics) == set(scores)
+
+
+def test_a_question_may_be_any_of_those_about_its_sentence(task: QuestionsTask) -> None:
+    inputs, right = [line(answer="Paris"), line(answer="King")], ["Where did he see him?", "Who saw Zorro in Paris?"]
+    scores = task.score([right[1], right[1]], inputs, right)
+    assert scores["bleu4_of_sentence"] == pytest.approx(100) and scores["bleu4"] < 99
 
 
 def test_the_questions_about_one_sentence_are_each_other_s_references(task: QuestionsTask) -> None:
@@ -184,8 +193,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_trained_model_is_scored_by_both_likelihoods(run: Path) -> None:
     model = pag.load(run, "cpu")
     found = evaluate(model, "test", beam=2)
-    assert found["loss"] == found["nll_paper"] >= found["nll_marginal"]
-    assert 0 <= found["copy_rate"] <= 1 and 0 <= found["answer_leaks"] <= 100
+    inputs = list(model.task.inputs("test"))
+    scores = model.score(inputs, list(model.task.references("test")))
+    assert found["loss"] == found["nll_paper"] == pytest.approx(-np.mean([score.paper_log_prob for score in scores]))
+    assert found["nll_marginal"] == pytest.approx(-np.mean([score.log_prob for score in scores]))
+    assert found["nll_paper"] > found["nll_marginal"]
+    words = np.concatenate([score.log_probs for score in scores])  # and the end of each question
+    assert found["perplexity"] == pytest.approx(np.exp(-words.mean()))
+    shares = [result.outputs[0].copy_share[:-1] for result in model.generate(inputs, beam=2)]
+    assert found["copy_rate"] == pytest.approx(np.concatenate(shares).mean())  # of words, not of the end
+    assert 0 <= found["answer_leaks"] <= 100
     assert {"bleu1", "bleu4", "rouge_l", "exact", "perplexity"} <= found.keys()
 
 
