@@ -118,8 +118,10 @@ def test_a_batch_is_its_documents_one_by_one(name: str, answer: str | None) -> N
         torch.testing.assert_close(found.log_probs[0, :, :kept], together.log_probs[row, :steps, :kept])
 
 
-def test_what_stands_in_the_padding_changes_nothing() -> None:
-    built, batch = pointer("pag"), documents()
+@NAMES
+@ANSWERS
+def test_what_stands_in_the_padding_changes_nothing(name: str, answer: str | None) -> None:
+    built, batch = pointer(name, answer), documents()
     padded = ~batch.source_mask
     changed = replace(
         batch,
