@@ -176,6 +176,19 @@ def test_generate_refuses_what_it_cannot_read_or_write(run: Path, tmp_path: Path
     assert "cannot write" in refused("generate", run, "--out", tmp_path / "file" / "x", stdin=b"1")
 
 
+def test_a_pipe_or_a_link_is_written_to_and_never_replaced(run: Path, tmp_path: Path) -> None:
+    """As root, `--out /dev/null` would otherwise make a file of it."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("pipe", "link"):
+        call("generate", run, "--out", tmp_path / name, stdin=graphs(run)[0].encode())
+    assert os.read(reader, 1000) == (tmp_path / "file").read_bytes() != b""
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "pipe"]
+
+
 @pytest.mark.parametrize("arguments", [["recipes"], ["check", "quickstart"]], ids=" ".join)
 def test_a_full_disk_behind_standard_output_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
@@ -220,7 +233,7 @@ def test_plot_refuses_what_it_cannot_draw_or_write(run: Path, tmp_path: Path) ->
     assert "pictures are .png, .svg or .pdf, not .docx" in refused("plot", "plan", run, "--out", tmp_path / "p.docx")
     (tmp_path / "file").touch()
     assert "cannot write" in refused("plot", "plan", run, "--out", tmp_path / "file" / "p.png")
-    (tmp_path / ".p.png").symlink_to("/dev/full")
+    (tmp_path / "p.png.unfinished").symlink_to("/dev/full")
     assert "p.png: no space left on device" in refused("plot", "plan", run, "--out", tmp_path / "p.png")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

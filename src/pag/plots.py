@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -18,7 +17,7 @@ from matplotlib.patches import Rectangle
 
 from pag.errors import InputError
 from pag.generator import Output
-from pag.textio import unwritable
+from pag.textio import whole_file
 
 REPLAN, FOLLOW = "#d1495b", "#30638e"
 COLOURS = ("#30638e", "#d1495b", "#3c887e", "#edae49", "#7d5ba6", "#5c5c5c", "#9c6644", "#2a9d8f")
@@ -32,15 +31,8 @@ def save(figure: Any, path: Path) -> Path:
     kind = path.suffix.lstrip(".").lower() or "png"
     if kind not in figure.canvas.get_supported_filetypes():
         raise InputError(f"{path}: pictures are .png, .svg or .pdf, not .{kind}")
-    unfinished = path.with_name(f".{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(unfinished, dpi=130, bbox_inches="tight", format=kind)
-        unfinished.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise unwritable(path, error) from None
+    with whole_file(path) as place:
+        figure.savefig(place, dpi=130, bbox_inches="tight", format=kind)
     plt.close(figure)
     return path
 

@@ -4,7 +4,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -114,17 +114,16 @@ class RecordWriter:
             raise InputError("--words is for --save FILE.pharaoh: the other formats keep every position")
         if words not in (None, "source", "target", "both"):
             raise InputError(f"--words must be source, target or both, not '{words}'")
-        self.words = words
-        self.path, self.unfinished = path, path.with_name(f"{path.name}.unfinished")
+        self.path, self.words = path, words
         self.number = 0
 
     def __enter__(self) -> Self:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = self.unfinished.open("wb")
-        except OSError as error:
-            raise unwritable(self.path, error) from None
-        self.zip = zipfile.ZipFile(self.file, "w", zipfile.ZIP_DEFLATED) if self.path.suffix == ".npz" else None
+        with ExitStack() as stack:
+            place = stack.enter_context(whole_file(self.path))
+            self.file = stack.enter_context(place.open("wb"))
+            packed = self.path.suffix == ".npz"
+            self.zip = stack.enter_context(zipfile.ZipFile(self.file, "w", zipfile.ZIP_DEFLATED)) if packed else None
+            self.stack = stack.pop_all()
         return self
 
     def write(self, result: Result) -> None:
@@ -158,17 +157,7 @@ class RecordWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            with self.file:
-                if self.zip is not None:
-                    self.zip.close()
-            if kind is None:
-                self.unfinished.replace(self.path)
-        except OSError as failed:
-            if kind is None:
-                raise unwritable(self.path, failed) from None
-        finally:
-            self.unfinished.unlink(missing_ok=True)
+        self.stack.__exit__(kind, error, trace)
 
 
 @contextmanager
@@ -178,13 +167,23 @@ def output_file(path: Path | None) -> Iterator[TextIO]:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
         yield sys.stdout
         return
-    unfinished = path.with_name(f"{path.name}.unfinished")
+    with whole_file(path) as place, place.open("w", encoding="utf-8") as file:
+        yield file
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Where to write a file that is to appear only when it is whole. A device, a pipe or a link is written to as it
+    is: a file must not take its place."""
+    plain = not path.is_symlink() and (path.is_file() or not path.exists())
+    place = path.with_name(f"{path.name}.unfinished") if plain else path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("w", encoding="utf-8") as file:
-            yield file
-        unfinished.replace(path)
+        yield place
+        place.replace(path)
     except OSError as error:
-        with suppress(OSError):
-            unfinished.unlink()
         raise unwritable(path, error) from None
+    finally:
+        if plain:
+            with suppress(OSError):
+                place.unlink()
