@@ -61,6 +61,7 @@ def test_an_averaged_model_has_the_mean_weights_and_works(other: Path, tmp_path:
     found = Checkpoint(tmp_path / "averaged").tensors("model.safetensors")
     for name, weight in found.items():
         torch.testing.assert_close(weight, torch.stack([part[name] for part in parts]).mean(0))
+    assert average(other, 2, tmp_path / "two") == [4, 6]  # the last ones
     model = pag.load(str(tmp_path / "averaged"))
     assert model.generate(list(model.task.inputs("test"))[:2])
 

@@ -159,6 +159,18 @@ def test_every_dropped_line_has_its_reason_and_the_first_their_numbers(tmp_path:
     }
 
 
+def test_what_is_as_long_as_the_limits_is_kept(tmp_path: Path) -> None:
+    source, target = " ".join(["the"] * 12), " ".join(["a"] * 3) + "b" * 55
+    more = [(source, "der"), (source + " the", target), (source, target + "b"), (source, target)]
+    made = corpora(tmp_path, [*ENGLISH, *(a for a, _ in more)], [*GERMAN, *(b for _, b in more)])
+    settings = SETTINGS.model_copy(update={"max_ratio": 12.0})
+    report = prepare(settings, made, tmp_path / "out")["splits"]["train"]
+    assert report["dropped"]["ratio"]["pairs"] == 0
+    assert report["dropped"]["too_long"] == {"pairs": 2, "first": ["train.en:8", "train.en:9"]}
+    kept = Prepared(tmp_path / "out").examples("train").lengths[-1]
+    assert kept.tolist() == [SETTINGS.max_source + 1, SETTINGS.max_target + 1]  # and the end symbols
+
+
 def test_a_zero_byte_far_into_a_file_drops_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pag.prepare.reading.BLOCK", 2)
     report = prepare(SETTINGS, corpora(tmp_path, [*ENGLISH, "a\x00b"], [*GERMAN, "ab"]), tmp_path / "out")

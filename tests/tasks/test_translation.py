@@ -1,17 +1,19 @@
 """Translation as a task: raw text in, plain text out, and data that does not fit is refused."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pag.config import build_recipe
 from pag.data.prepared import Prepared
-from pag.errors import DataError, InputError
+from pag.errors import CheckpointError, DataError, InputError
 from pag.prepare.reading import Corpus
 from pag.prepare.settings import PrepareSettings
 from pag.prepare.translation import prepare
 from pag.tasks.translation import LOST, TranslationSettings, TranslationTask
 from pag.text.vocabulary import END, UNKNOWN
+from tiny import train
 
 ENGLISH = ["The dog, the cat.", "A dog (a big dog) sleeps.", 'He said: "no!"', "It is 5 o'clock."] * 4
 GERMAN = ["Der Hund, die Katze.", "Ein Hund (ein großer Hund) schläft.", 'Er sagte: "nein!"', "Es ist 5 Uhr."] * 4
@@ -125,6 +127,21 @@ def test_a_vocabulary_that_does_not_fit_the_checkpoint_is_refused(task: Translat
     assert len(other.inputs("valid")) == 16  # text fits any model
     with pytest.raises(DataError, match=r"vocabularies of .* are not this model's"):
         other.examples("valid")
+
+
+def test_a_run_does_not_go_on_with_text_that_was_prepared_anew(tmp_path: Path) -> None:
+    prepared = folder(tmp_path / "text")
+    told = {
+        "task": {"name": "translation", "data": str(prepared)},
+        "model": {"embedding": 8, "encoder": 8, "decoder": 8},
+        "train": {"max_updates": 1, "validate_examples": 1},
+        "generate": {"max_length": 4},
+    }
+    train(tmp_path / "run", build_recipe(told, "small"))
+    shutil.rmtree(prepared)
+    folder(tmp_path / "other", extra=" ß").rename(prepared)
+    with pytest.raises(CheckpointError, match=r"characters.json is not that of the data: it was prepared"):
+        train(tmp_path / "run", build_recipe({**told, "train": {**told["train"], "max_updates": 2}}, "small"))
 
 
 def test_a_missing_split_is_named(task: TranslationTask) -> None:

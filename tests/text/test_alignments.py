@@ -47,6 +47,14 @@ def test_where_in_a_word_it_re_plans() -> None:
     assert all(math.isnan(rate) for rate in found.replans_by_place[3:])
 
 
+def test_places_from_the_eighth_on_are_counted_together() -> None:
+    """A word of ten characters after a blank: it re-plans at the seventh and at the last."""
+    alignment = np.full((12, 4), 0.25, np.float32)
+    switch = np.array([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0])
+    found = alignment_stats([Output("x", 0.0, 0.0, SOURCE, (*" abcdefghij", "<end>"), alignment, switch=switch)])
+    assert found.replans_by_place == (0, 0, 0, 0, 0, 0, 0, 1, pytest.approx(1 / 3))
+
+
 def test_following_a_plan_is_told_from_repeating_a_look() -> None:
     """Looks 0 3 3 1 2 (3); it follows at the second, third and fifth step: two of these look elsewhere."""
     assert alignment_stats([output([1, 0, 0, 1, 0, 0])]).followed_moves == pytest.approx(2 / 3)
