@@ -91,12 +91,12 @@ def described(
 
 
 def look(output: "Output") -> dict[str, Any]:
-    """Where a model looked, as a file keeps it."""
+    """Where a model looked, as a file keeps it: α in thousandths, a line per step."""
     assert output.alignment is not None
     return {
         "source": list(output.source),
         "tokens": list(output.tokens),
-        "alignment": output.alignment.astype(float).round(3).tolist(),
+        "alignment": [" ".join(f"{1000 * weight:.0f}" for weight in step) for step in output.alignment],
         "switch": None if output.switch is None else output.switch.astype(int).tolist(),
     }
 
@@ -105,7 +105,8 @@ def seen(kept: dict[str, Any]) -> "Output":
     from pag.generator import Output
 
     switch = None if kept["switch"] is None else np.array(kept["switch"])
-    return Output("", 0.0, 0.0, kept["source"], kept["tokens"], np.array(kept["alignment"]), switch=switch)
+    alignment = np.array([step.split() for step in kept["alignment"]], float) / 1000
+    return Output("", 0.0, 0.0, kept["source"], kept["tokens"], alignment, switch=switch)
 
 
 def gallery_section(name: str, table: Table, results: Path, figures: Path) -> str:
