@@ -47,8 +47,8 @@ def test_further_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
     cells = {"pag": [run(0, bleu4=12.0, rouge_l=40.0, copy_rate=0.7), run(1, bleu4=13.0, rouge_l=41.0, copy_rate=0.7)]}
     found = section("questions-du", read_table("questions-du"), Results(cells), tmp_path, tmp_path)
     assert "| pag | 12.50 ± 0.71 | 12,345 | 2 |" in found
-    assert "| model | rouge l | bleu1 | loss | nll marginal | copy rate |" in found
-    assert "| pag | 40.50 ± 0.71 | — | — | — | 0.70 ± 0.00 |" in found and found.count("| baseline |") == 1
+    assert "| model | bleu4 of sentence | rouge l | bleu1 | loss | nll marginal | copy rate |" in found
+    assert "| pag | — | 40.50 ± 0.71 | — | — | — | 0.70 ± 0.00 |" in found and found.count("| baseline |") == 1
 
 
 def test_a_difference_must_be_larger_than_the_runs_own() -> None:
