@@ -129,6 +129,6 @@ def gallery_section(name: str, table: Table, results: Path, figures: Path) -> st
         lines.append([text.replace("|", "\\|").replace("\n", " ") for text in texts])
     told = (
         f"{len(found['rows'])} of the first {found['among']} of {found['split']}, drawn by seed {found['seed']}; "
-        "the pictures are of those with the shortest outputs."
-    )
+        f"the pictures are of those with the shortest outputs. {found.get('note', '')}"
+    ).strip()
     return "\n\n".join([*shown, "\n".join(f"| {' | '.join(line)} |" for line in lines), told])
