@@ -70,6 +70,8 @@ def results() -> str:
 
 def _asked(found: dict[str, Any]) -> str:
     """Generated questions, what was copied in bold."""
+    from pag.tasks.questions import around
+
     parts = [
         f"""## Questions asked
 
@@ -81,25 +83,15 @@ def _asked(found: dict[str, Any]) -> str:
     for row in found["rows"]:
         given = row["input"]
         said = [f"- {name}: {_marked(output)}" for name, output in row["outputs"].items()]
-        around = _around(given["document"], given["answer_start"], given["answer"])
-        parts.append("\n".join([f"> {around}\n", f"- reference: {row['reference']}", *said, ""]))
+        start = given["answer_start"]
+        shown = around(given["document"], start, start + len(given["answer"]), 160, ("<u>", "</u>"))
+        parts.append("\n".join([f"> {shown}\n", f"- reference: {row['reference']}", *said, ""]))
     return "\n".join(parts)
 
 
 def _marked(output: dict[str, Any]) -> str:
     words = list(zip(output["tokens"], output["copied"], strict=True))[:-1]
     return " ".join(f"**{word}**" if place >= 0 else word for word, place in words)
-
-
-def _around(document: str, start: int, answer: str, most: int = 160) -> str:
-    """The answer, underlined, with some of its surroundings."""
-    end = start + len(answer)
-    before, after = document[max(0, start - most) : start], document[end : end + most]
-    if start > most:
-        before = "… " + before.partition(" ")[2]
-    if len(document) > end + most:
-        after = after.rpartition(" ")[0] + " …"
-    return " ".join(f"{before}<u>{answer}</u>{after}".split())
 
 
 def readme() -> str:

@@ -1,5 +1,6 @@
 """What pictures say can be read: no text lies on another, however long the sentence and narrow the picture."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,30 @@ def headings(figure: Any) -> list[Any]:
     figure.canvas.draw()
     texts = [text for axes in figure.axes for text in (axes._left_title, axes._right_title, axes.title, *axes.texts)]
     return [text.get_window_extent() for text in texts if text.get_text()]
+
+
+@pytest.mark.parametrize(("positions", "across"), [(plots.WIDE, 3), (plots.WIDE + 1, 1)])
+def test_models_stand_side_by_side_where_there_is_room(
+    positions: int, across: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
+    looks = replace(output(), source=("x",) * positions, alignment=np.full((4, positions), 1 / positions))
+    plots.compare([(name, looks) for name in ("baseline", "pag", "rpag")], Path("x.png"))
+    places = [axes.get_subplotspec().get_geometry() for axes in drawn[0].axes]
+    assert [axes.get_title("left") for axes in drawn[0].axes] == ["baseline", "pag", "rpag"]
+    assert {place[1] for place in places} == {across}
+    plots.plt.close(drawn[0])
+
+
+def test_curves_begin_with_the_first_trained_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
+    events = [{"kind": "valid", "update": update, "loss": loss} for update, loss in ((0, 900.0), (5, 9.0), (10, 8.0))]
+    plots.curves([("long", [events]), ("only begun", [events[:1]])], ["loss"], Path("x.png"))
+    [axes] = drawn[0].axes
+    assert [curve.get_xydata().tolist() for curve in axes.lines] == [[[5, 9], [10, 8]], [[0, 900]]]
+    plots.plt.close(drawn[0])
 
 
 @pytest.mark.parametrize("kind", ["alignments", "plan"])

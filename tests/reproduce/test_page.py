@@ -57,6 +57,10 @@ def test_a_difference_must_be_larger_than_the_runs_own() -> None:
     assert judge([0.5, 0.52], [0.9, 0.92], "{:.2f}", names)[0] == "the opposite holds"
     assert judge([0.5, 0.9], [0.6, 0.7], "{:.2f}", names)[0] == "no difference that the runs show"
     assert judge([1.0, 1.0], [1.0, 1.0], "{:.2f}", names)[0] == "no difference that the runs show"
+    assert (
+        judge([0.1, 0.3], [0.5, 0.7], "{:.2f}", names)[0] == "no difference that the runs show"
+    )  # 2.8 errors of two runs
+    assert judge([0.1, 0.3] * 3, [0.5, 0.7] * 3, "{:.2f}", names)[0] == "the opposite holds"  # 6.3 of six
     assert judge([2.0], [1.0], "{:.2f}", names)[0] == "single runs, in favour"
 
 
@@ -86,6 +90,15 @@ def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]
     }
     [line] = [line for line in claims(nothing | {"planning": Results(cells)}).splitlines() if "euler, pag" in line]
     assert "| holds | planning: euler, pag: as good as the baseline down to a rate of 0.45 |" in line
+
+
+def test_a_row_of_another_kind_stays_out_of_the_study_s_picture() -> None:
+    def translated(bleu: float) -> dict[str, Any]:
+        return {**run(0), "scores": {"test_2016_flickr": {"sacrebleu": bleu, "replan_rate": 0.7}}}
+
+    cells = {"en-de, pag": [translated(37.0)], "en-de, pag, no layer norm": [translated(36.0)]}
+    [found] = panels(read_table("multi30k"), Results(cells)).values()
+    assert found.points == {"pag": [(0.7, 37.0)]}
 
 
 def test_where_in_a_word_models_re_plan_is_the_mean_of_their_runs(tmp_path: Path) -> None:

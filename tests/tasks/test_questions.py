@@ -111,6 +111,13 @@ def test_a_common_word_loses_the_capital_of_a_sentence_s_start(task: QuestionsTa
     assert task.decode([UNKNOWN, END], example) == "\ufffd"
 
 
+def test_an_input_is_shown_by_its_answer_and_whole_words_around_it(task: QuestionsTask) -> None:
+    document = "The Nile is a river in Africa. It is 6,650 km long and flows north."
+    assert task.brief(line(document=document, answer="6,650 km"), 40) == "… Africa. It is [6,650 km] long and flows …"
+    assert task.brief(line(document=document, answer="The Nile"), 300) == "[The Nile]" + document[8:]
+    assert task.brief(line(document="It rains.", answer="rains")) == "It [rains]."
+
+
 def test_labels_are_words(task: QuestionsTask) -> None:
     example = task.encode(line(answer="1874"))
     ids = [example.words[example.spelling.index("King")], END]

@@ -4,10 +4,13 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pag.reproduce.results import Results, Run, mean_and_spread
+from pag.reproduce.results import Results, Run
 
 Found = Mapping[str, Results]
 Verdict = tuple[str, str]  # the verdict, and the numbers behind it
+
+
+T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)  # Student's t, two-sided, by degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,11 @@ def claims(found: Found) -> str:
         commands = ", ".join(f"`pag reproduce {table}`" for table in claim.tables)
         for verdict, numbers in claim.judge(found) or [("not yet measured", commands)]:
             lines.append(f"| {claim.said} | {claim.where} | {verdict} | {numbers} |")
-    rule = "A difference holds if it is over twice its standard error between runs; with single runs it is only told."
+    rule = (
+        "A difference holds if Student's t test between the runs finds it at 95 %, which asks for 4.3 standard errors "
+        "with two runs a side; with single runs it is only told. What another test set would say is not in it. “As "
+        "good as the baseline” is not worse than it by two standard errors."
+    )
     return "\n".join(["## The paper's claims, one by one", "", *lines, "", rule, ""])
 
 
@@ -35,17 +42,25 @@ def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tup
         f"{name} {form.format(statistics.fmean(values))} ({len(values)} run{'s' * (len(values) > 1)})"
         for name, values in zip(names, (better, worse), strict=True)
     )
-    difference = statistics.fmean(better) - statistics.fmean(worse)
-    spreads = [mean_and_spread(values)[1] for values in (better, worse)]
-    if None in spreads:
+    difference, error = compared(better, worse)
+    if error is None:
         return (
             f"single runs, {'in favour' if difference > 0 else 'no difference' if not difference else 'against'}",
             numbers,
         )
-    error = sum((s or 0.0) ** 2 / len(v) for s, v in zip(spreads, (better, worse), strict=True)) ** 0.5
-    if abs(difference) <= 2 * error:
+    if abs(difference) <= T95[min(len(better) + len(worse) - 2, len(T95)) - 1] * error:
         return "no difference that the runs show", numbers
     return "holds" if difference > 0 else "the opposite holds", numbers
+
+
+def compared(first: Sequence[float], second: Sequence[float]) -> tuple[float, float | None]:
+    """The difference of the means, and its standard error where both sides have several runs."""
+    difference = statistics.fmean(first) - statistics.fmean(second)
+    if min(len(first), len(second)) < 2:
+        return difference, None
+    squares = sum(statistics.variance(side) * (len(side) - 1) for side in (first, second))
+    pooled = squares / (len(first) + len(second) - 2)
+    return difference, (pooled * (1 / len(first) + 1 / len(second))) ** 0.5
 
 
 def over(
@@ -130,7 +145,10 @@ def _good_rates(results: Results, cells: str, evaluation: str, metric: str, plai
     good = []
     for cell in (name for name in results.cells if name.startswith(cells)):
         scores, rates = (results.scores(cell, evaluation, key) for key in (metric, "replan_rate"))
-        if plain and scores and not judge(scores, plain, "{}", ("", ""))[0].endswith(("opposite holds", "against")):
+        if not plain or not scores:
+            continue
+        difference, error = compared(scores, plain)
+        if difference >= -2 * (error or 0.0):
             good.append(statistics.fmean(rates))
     return good
 
@@ -210,10 +228,7 @@ CLAIMS = (
         "rPAG is cheaper than PAG",
         "3.2.1, 4",
         ("multi30k",),
-        several(
-            cheaper("multi30k", "en-de, rpag", "en-de, pag"),
-            over(*M30K, "sentences_per_second", "en-de, rpag", "en-de, pag", "{:.0f} sentences/s"),
-        ),
+        cheaper("multi30k", "en-de, rpag", "en-de, pag"),
     ),
     Claim(
         "layer normalisation improves PAG",

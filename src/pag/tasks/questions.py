@@ -145,11 +145,7 @@ class QuestionsTask(Task):
     def brief(self, text: str, most: int = 48) -> str:
         """The answer in brackets, with what surrounds it."""
         given = parse(text)
-        room = max(0, most - len(given.answer)) // 2
-        before, after = given.document[: given.start], given.document[given.end :]
-        before = before if len(before) <= room else "… " + before[len(before) - room :].partition(" ")[2]
-        after = after if len(after) <= room else after[:room].rpartition(" ")[0] + " …"
-        return " ".join(f"{before}[{given.answer}]{after}".split())
+        return around(given.document, given.start, given.end, max(0, most - len(given.answer)) // 2)
 
     def target_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
         assert isinstance(example, Document)
@@ -185,6 +181,14 @@ class QuestionsTask(Task):
     def _leaks(self, question: Sequence[str], given: "Given") -> bool:
         answer = {word.lower() for word in words_of(given.answer) if any(map(str.isalnum, word))}
         return not (answer - FUNCTION_WORDS).isdisjoint(word.lower() for word in question)
+
+
+def around(document: str, start: int, end: int, room: int, marks: tuple[str, str] = ("[", "]")) -> str:
+    """A piece of a document, marked, between whole words of at most so many characters on either side."""
+    before, piece, after = document[:start], document[start:end], document[end:]
+    before = before if len(before) <= room else "… " + before[len(before) - room :].partition(" ")[2]
+    after = after if len(after) <= room else after[:room].rpartition(" ")[0] + " …"
+    return " ".join(f"{before}{marks[0]}{piece}{marks[1]}{after}".split())
 
 
 def starts_sentence(words: Sequence[str], place: int) -> bool:
