@@ -1,15 +1,19 @@
 """The results page says what the results files say, worked out by hand."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pag.generator import Output, Result
 from pag.reproduce.claims import CLAIMS, claims, judge
+from pag.reproduce.gallery import described, seen
 from pag.reproduce.page import mean, page, readme, section
 from pag.reproduce.pictures import by_place, draw, panels
 from pag.reproduce.results import Results, add_run
-from pag.reproduce.tables import read_table, table_names
+from pag.reproduce.tables import Gallery, read_table, table_names
 
 
 def run(seed: int, finished: int = 600, recipe: str = "euler/pag", **scores: float) -> dict[str, Any]:
@@ -90,6 +94,25 @@ def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]
     }
     [line] = [line for line in claims(nothing | {"planning": Results(cells)}).splitlines() if "euler, pag" in line]
     assert "| holds | planning: euler, pag: as good as the baseline down to a rate of 0.45 |" in line
+
+
+def test_a_gallery_pictures_the_shortest_outputs_and_keeps_where_models_looked() -> None:
+    def result(text: str) -> Result:
+        seen_at = np.array([[0.25, 0.75]] * len(text))
+        return Result((Output(text, 0.0, 0.0, ("x", "y"), tuple(text), seen_at, switch=np.ones(len(text))),))
+
+    task = SimpleNamespace(
+        inputs=lambda split: ["one", "two", "three"],
+        references=lambda split: ["1", "2", "3"],
+        brief=lambda text, most: text,
+    )
+    found = {"pag": [result("abcd"), result("ab"), Result()]}
+    told = described(Gallery(cells=["pag"], pictures=1), {"pag": SimpleNamespace(task=task)}, [0, 1, 2], found)  # type: ignore[dict-item]
+    assert [row["outputs"]["pag"] for row in told["rows"]] == ["abcd", "ab", ""]
+    assert ["looks" in row for row in told["rows"]] == [False, True, False]  # an empty output has no picture
+    kept = told["rows"][1]["looks"]["pag"]
+    assert kept["alignment"] == ["250 750", "250 750"] and kept["switch"] == [1, 1]
+    assert seen(kept).alignment.tolist() == [[0.25, 0.75]] * 2  # type: ignore[union-attr]
 
 
 def test_a_row_of_another_kind_stays_out_of_the_study_s_picture() -> None:
