@@ -219,6 +219,7 @@ def main() -> None:
                 plain = plain or (row["ms"] if label == "reference" else None)
                 row["ratio"] = plain / row["ms"] if plain else None
                 result["times"].append(row)
+                write(result, sizes.json)  # a run that is ended early keeps what it has
                 peak = f"{row['peak_mib']:8.0f} MiB" if "peak_mib" in row else ""
                 print(
                     f"{name:9} T={steps:4} {label:15} {row['ms']:8.1f} ms (best {row['best_ms']:.1f}) {peak}"
@@ -227,9 +228,12 @@ def main() -> None:
                 )
                 if sizes.profile and not label.startswith("reference"):
                     profile(problem, unroll, bf16)
-    if sizes.json:
-        sizes.json.parent.mkdir(parents=True, exist_ok=True)
-        sizes.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def write(result: dict[str, Any], path: Path | None) -> None:
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

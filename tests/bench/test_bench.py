@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from rich.console import Console
 from typer import Typer
 from typer.testing import CliRunner
 
-from pag.bench import joeynmt, sections
+from pag.bench import joeynmt, pictures, sections
 from pag.bench.command import bench
 from pag.bench.ours import Replanning, Searching, Updates, backends_of, model_of
 from pag.bench.report import markdown, read_rows
@@ -111,6 +113,24 @@ def test_pictures_are_made(outcome: Outcome) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in outcome.pictures)
 
 
+def test_one_far_slower_contestant_does_not_press_the_others_flat() -> None:
+    def drawn(slowest: float) -> Axes:
+        figure = Figure()
+        axes = figure.subplots()
+        pictures._lines(axes, [timed("joeynmt", slowest), timed("pag", 20.0)])
+        return axes
+
+    def timed(model: str, ms: float) -> Row:
+        return Row("scaling", "", model, "fused", "float32", {}, ms, facts={"axis": "k", "value": 5})
+
+    assert (drawn(300.0).get_yscale(), drawn(300.0).get_ylim()[0]) == ("linear", 0)
+    assert (drawn(900.0).get_yscale(), drawn(900.0).get_ylim()[0]) == ("log", 10)
+
+
+def test_bars_say_thousands_in_full() -> None:
+    assert [pictures._number(time) for time in (0.1234, 99.94, 411.7, 2150.4)] == ["0.123", "99.9", "412", "2,150"]
+
+
 def test_every_output_found_has_the_stated_length() -> None:
     made = Searching("pag", SMOKE.sizes, "cpu", "float32", 3, 5)
     found = made.run(2)
@@ -195,6 +215,6 @@ def test_sizes_given_on_the_command_line_take_the_preset_s_place(tmp_path: Path)
 def test_the_tables_of_bench_md_are_those_of_the_stored_results() -> None:
     page = (ROOT / "docs" / "bench.md").read_text("utf-8")
     tables = re.findall(r"<!-- (\S+\.json) -->\n(.*?)<!-- end -->", page, re.DOTALL)
-    assert len(tables) == 5
+    assert len(tables) == 6
     for file, shown in tables:
         assert shown.strip() == markdown(read_rows(ROOT / "benchmarks" / "results" / file)), file

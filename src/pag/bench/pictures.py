@@ -1,5 +1,6 @@
 """The bar chart and the scaling plots of a benchmark."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,12 +9,14 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from pag.bench.rows import Row
 from pag.plots import COLOURS, save
 
 AXES = {"target": "target length", "source": "source length", "batch": "batch", "k": "steps planned ahead, k"}
 MODELS = ("joeynmt", "baseline", "rpag", "pag")
+FAR = 20  # times as slow
 COLOUR = dict(zip(MODELS, ("#8d99a6", COLOURS[0], COLOURS[2], COLOURS[1]), strict=True))
 
 
@@ -51,11 +54,15 @@ def _bars(axes: Axes, rows: Sequence[Row]) -> None:
     for at, (row, time) in enumerate(zip(rows, times, strict=True)):
         faster = "" if row.over_joeynmt is None or row.model == "joeynmt" else f"  {row.over_joeynmt:.1f} × JoeyNMT"
         axes.annotate(
-            f"{time:.3g} ms{faster}", (max(row.high or 0.0, time), at), (4, 0), textcoords="offset points",
+            f"{_number(time)} ms{faster}", (max(row.high or 0.0, time), at), (4, 0), textcoords="offset points",
             va="center", fontsize=7,
         )  # fmt: skip
     axes.tick_params(axis="x", labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _number(time: float) -> str:
+    return f"{time:,.0f}" if time >= 100 else f"{time:.3g}"
 
 
 def _label(row: Row) -> str:
@@ -89,6 +96,12 @@ def _lines(axes: Axes, rows: Sequence[Row]) -> None:
             color=COLOUR[model], label=label,
         )  # fmt: skip
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    times = [row.ms or 0.0 for row in rows]
+    if max(times) > FAR * min(times):  # on one scale with the slowest, the others would be one line at the bottom
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=10 ** math.floor(math.log10(min(times))))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:,.0f}"))
+    else:
+        axes.set_ylim(bottom=0)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)

@@ -168,7 +168,8 @@ class Sections:
     def _searches(self, contestants: Sequence[Contestant], section: str, task: str, precision: str) -> list[Row]:
         settings = self.settings
         sizes = replace(settings.sizes, batch=settings.sentences, target=settings.length)
-        return self._race(contestants, section, task, precision, sizes, settings.sentences, SENTENCES)
+        rows = self._race(contestants, section, task, precision, sizes, settings.sentences, SENTENCES)
+        return [replace(row, peak_mib=None, reserved_mib=None) for row in rows]  # captured steps share their memory
 
 
 def beam_name(beam: int) -> str:
