@@ -170,13 +170,10 @@ its reference's length in characters. Both ways give the same outputs. {found["d
 def figures() -> None:
     """The pictures of the docs."""
     from pag.figures import mechanism
-    from pag.reproduce.pictures import draw
-    from pag.reproduce.results import read_results
-    from pag.reproduce.tables import read_table, table_names
+    from pag.reproduce.pictures import redraw
 
     mechanism(FIGURES / "mechanism.png")
-    for name in table_names():
-        draw(name, read_table(name), read_results(RESULTS / f"{name}.json"), FIGURES)
+    redraw(RESULTS, FIGURES)
 
 
 PAGES = {

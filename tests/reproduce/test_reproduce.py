@@ -20,7 +20,7 @@ from pag.reproduce.gallery import gallery_section, seen
 from pag.reproduce.plan import Asked, Job, plan
 from pag.reproduce.results import Results, add_run, mean_and_spread, read_results
 from pag.reproduce.run import Runner
-from pag.reproduce.tables import read_table, table_names
+from pag.reproduce.tables import read_table, table_names, tables_called
 
 CALL = Runner._call
 
@@ -201,8 +201,8 @@ def test_the_data_a_table_needs_is_asked_for_with_the_command_that_makes_it(desk
     )
     with pytest.raises(DataError, match=r"no prepared data at .*nowhere \(make it: pag prepare translation"):
         planning.check_data(table, jobs)
-    with pytest.raises(DataError, match="this table's data is multi30k-de, multi30k-cs"):
-        plan(table, Asked(data={"multi30k-fi": "x"}), Results({}), desk.folder)
+    unknown = CliRunner().invoke(app, ["reproduce", "multi30k", "--data", "multi30k-fi=x", "--dry-run"])
+    assert "this table's data is multi30k-de, multi30k-cs" in str(unknown.exception)
     assert "expected NAME=FOLDER" in str(desk.reproduce("--data", "here").exception)
 
 
@@ -223,6 +223,37 @@ def test_a_word_that_is_no_table_or_row_is_told(desk: Desk) -> None:
     (desk.folder / "results").mkdir()
     (desk.folder / "results" / "small.json").write_text('{"runs": {}}')
     assert "is not a results file" in str(desk.reproduce().exception)
+
+
+def test_what_several_tables_begin_with_is_all_of_them() -> None:
+    assert list(tables_called("wmt15")) == ["wmt15-cs", "wmt15-de", "wmt15-fi"]
+    assert list(tables_called("planning")) == ["planning"]  # a table's own name means that one
+    words = ["reproduce", "wmt15", "--only", "rpag", "--data", "wmt15-fi=elsewhere", "--dry-run"]
+    printed = CliRunner().invoke(app, words).output
+    assert [printed.count(f"translation/wmt15-{to}/rpag --out") for to in ("cs", "de", "fi")] == [1, 2, 1]
+    assert "task.data=elsewhere" in printed and "task.data=data/wmt15-cs" in printed
+
+
+def test_a_measured_table_is_printed(desk: Desk) -> None:
+    printed = desk.reproduce("--only", "pag").output
+    assert "| pag, k 2 | 90.0 % | 55.0 ± 7.1 % | 0.25 ± 0.00 | 10 | 2 |" in printed
+    assert "| rpag, k 2 | 90.0 % | — | — | — | 0 |" in printed
+
+
+def test_pictures_are_drawn_from_results_files_alone(tmp_path: Path) -> None:
+    def figures() -> str:
+        places = ["--results", str(tmp_path / "results"), "--figures", str(tmp_path / "figures")]
+        return CliRunner().invoke(app, ["reproduce", "figures", *places]).output
+
+    assert "no results in" in figures()
+    run = {"seed": 0, "scores": {"test": {"exact": 1.0}}, "curve": [{"update": 1, "loss": 2.0}]}
+    add_run(tmp_path / "results" / "euler.json", "euler", "pag", run)
+    seen_at = {"source": ["x"], "tokens": ["y"], "alignment": ["1000"], "switch": [1]}
+    told = json.dumps({"rows": [{"looks": {"pag": seen_at}}]})
+    (tmp_path / "results" / "multi30k-gallery.json").write_text(told)
+    names = [Path(line).name for line in figures().split()]
+    assert names == ["euler-curves.png", "multi30k-alignments-1.png"]
+    assert all((tmp_path / "figures" / name).read_bytes().startswith(b"\x89PNG") for name in names)
 
 
 def test_time_that_runs_share_is_counted_once() -> None:

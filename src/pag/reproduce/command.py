@@ -1,6 +1,7 @@
 """The command `pag reproduce`. What is slow to import is imported when it is needed."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,15 +10,23 @@ import typer
 from pag.errors import DataError
 
 if TYPE_CHECKING:
-    from pag.reproduce.plan import Job
+    from pag.reproduce.plan import Asked, Job
     from pag.reproduce.results import Results
     from pag.reproduce.tables import Table
 
+FIGURES = "figures"  # no table: all tables' pictures
 EXAMPLE = "Example: pag reproduce euler --jobs 15; pag reproduce multi30k --data multi30k-de=data/m30k --dry-run"
 
 
 def reproduce(
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Which; without it, all are listed.")] = None,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TABLE]",
+            help="Which: a name, what several begin with (wmt15), a TOML file of one's own, or figures, which only "
+            "draws what was measured. Without it, all are listed.",
+        ),
+    ] = None,
     runs: Annotated[Path, typer.Option(help="Folder for the runs, which go on where they stopped.")] = Path("runs"),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time on one device.")] = 1,
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each row; default: the table's.")] = None,
@@ -40,34 +49,62 @@ def reproduce(
     Results are stored run by run; stopped, the same command goes on. A run that fails is told, the others go on, and
     the exit code is 1. `python docs/make.py` makes the results page from the files.
     """
-    from pag.reproduce.plan import Asked, check_data, plan
-    from pag.reproduce.results import read_results
-    from pag.reproduce.run import Runner, commit_of
-    from pag.reproduce.tables import read_table
+    from pag.reproduce.plan import Asked
+    from pag.reproduce.run import commit_of
+    from pag.reproduce.tables import tables_called
 
-    if table is None:
-        _list(results)
+    if table is None or table == FIGURES:
+        _list(results) if table is None else _figures(results, figures)
         return
-    declared, name = read_table(table), Path(table).stem
-    path = results / f"{name}.json"
-    asked = Asked(seeds, only or (), overrides or (), _named(data or ()), again)
+    tables, folders = tables_called(table), _named(data or ())
+    unknown = [name for name in folders if not any(name in each.data for each in tables.values())]
+    if unknown:
+        known = [name for each in tables.values() for name in each.data]
+        raise DataError(f"--data {unknown[0]}: this table's data is {', '.join(known) or 'made by the recipes'}")
+    asked = Asked(seeds, only or (), overrides or (), folders, again)
+    places = Places(runs, results, figures, jobs, minutes, commit_of(commit))
+    failed = [line for name, declared in tables.items() for line in _measure(name, declared, asked, places, dry_run)]
+    if failed:
+        print(f"failed: {'; '.join(failed)}")
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where runs, results and pictures go, and how runs are made."""
+
+    runs: Path
+    results: Path
+    figures: Path
+    jobs: int
+    minutes: float | None
+    commit: str
+
+
+def _measure(name: str, table: "Table", asked: "Asked", places: Places, dry_run: bool) -> list[str]:
+    """One table; which runs failed."""
+    from pag.reproduce.page import rows
+    from pag.reproduce.plan import check_data, plan
+    from pag.reproduce.results import read_results
+    from pag.reproduce.run import Runner
+
+    path = places.results / f"{name}.json"
     measured = read_results(path)
-    todo = plan(declared, asked, measured, runs / name)
-    print(_cost(declared, measured, todo, jobs))
+    todo = plan(table, asked, measured, places.runs / name)
+    print(f"{table.title}: {_cost(table, measured, todo, places.jobs)}")
     if dry_run:
-        _commands(declared, todo)
-        return
-    check_data(declared, todo)
-    runner = Runner(name, path, commit_of(commit), jobs, lambda text: print(text, flush=True))
-    runner.run(todo, minutes)
-    _draw(name, declared, path, runs / name, figures)
+        _commands(table, todo)
+        return []
+    check_data(table, todo)
+    runner = Runner(name, path, places.commit, places.jobs, lambda text: print(text, flush=True))
+    runner.run(todo, places.minutes)
+    _draw(name, table, path, places.runs / name, places.figures)
+    print(f"\n{rows(table, read_results(path))}\n")
     if runner.left:
         print(f"{len(runner.left)} runs are left: the same command goes on with them")
-    if runner.failed:
-        print(f"failed: {'; '.join(runner.failed)}")
-        raise typer.Exit(1)
     if runner.signal is not None:
         raise typer.Exit(128 + runner.signal)
+    return runner.failed
 
 
 def _named(given: list[str] | tuple[()]) -> dict[str, str]:
@@ -108,6 +145,13 @@ def _commands(table: "Table", todo: "list[Job]") -> None:
         print(shlex.join(job.train(["pag"])))
         for evaluation in job.evaluations:
             print(shlex.join(job.evaluate(evaluation, ["pag"])))
+
+
+def _figures(results: Path, figures: Path) -> None:
+    from pag.reproduce.pictures import redraw
+
+    drawn = redraw(results, figures)
+    print("\n".join(map(str, drawn)) or f"no results in {results} yet: measure a table first")
 
 
 def _draw(name: str, table: "Table", path: Path, runs: Path, figures: Path) -> None:

@@ -45,6 +45,12 @@ def make_gallery(name: str, table: Table, runs: Path, results: Path, figures: Pa
     return [results / gallery_file(name), *draw_gallery(name, told, figures)]
 
 
+def draw_kept(name: str, results: Path, figures: Path) -> list[Path]:
+    """The pictures of a table's gallery where it was made."""
+    file = results / gallery_file(name)
+    return draw_gallery(name, json.loads(file.read_text("utf-8")), figures) if file.is_file() else []
+
+
 def draw_gallery(name: str, told: dict[str, Any], figures: Path) -> list[Path]:
     """The pictures of a gallery, from what its file holds."""
     from pag.plots import compare

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pag.reproduce.results import Results
-from pag.reproduce.tables import Table
+from pag.reproduce.gallery import draw_kept
+from pag.reproduce.results import Results, read_results
+from pag.reproduce.tables import Table, read_table, table_names
 
 
 def pictures_of(name: str, table: Table) -> dict[str, str]:
@@ -33,6 +34,15 @@ def scatter_file(name: str, table: Table) -> str:
 
 def places_file(name: str) -> str:
     return f"{name}-places.png"
+
+
+def redraw(results: Path, folder: Path) -> list[Path]:
+    """Every picture of every table, from results files alone."""
+    drawn = []
+    for name in table_names():
+        drawn += draw(name, read_table(name), read_results(results / f"{name}.json"), folder)
+        drawn += draw_kept(name, results, folder)
+    return drawn
 
 
 def draw(name: str, table: Table, results: Results, folder: Path) -> list[Path]:

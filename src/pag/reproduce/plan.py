@@ -89,9 +89,6 @@ def _sha256(content: bytes) -> str:
 def plan(table: Table, asked: Asked, results: Results, runs: Path) -> list[Job]:
     """The runs that are missing, seed by seed, so that a table cut short has something of every row."""
     cells = _chosen(table.expanded(), asked.only)
-    unknown = [name for name in asked.data if name not in table.data]
-    if unknown:
-        raise DataError(f"--data {unknown[0]}: this table's data is {', '.join(table.data) or 'made by the recipes'}")
     most = max(asked.seeds or cell.seeds for cell in cells)
     jobs = [
         _job(table, cell, seed, asked, runs)

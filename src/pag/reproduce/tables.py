@@ -133,6 +133,13 @@ def table_names() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob("*.toml"))
 
 
+def tables_called(name: str) -> dict[str, Table]:
+    """A table by its name or file; or all that are called so and more: wmt15 is wmt15-cs, wmt15-de and wmt15-fi."""
+    more = [known for known in table_names() if known.startswith(f"{name}-")]
+    names = more if more and name not in table_names() else [name]
+    return {Path(each).stem if each.endswith(".toml") else each: read_table(each) for each in names}
+
+
 def read_table(name: str) -> Table:
     """A table by name, or by path of a TOML file."""
     file = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
