@@ -17,6 +17,7 @@ from pag.state import State
 
 ANNOTATION, STATE, TOKEN, K = 4, 6, 3, 3
 SYMBOLS = 7
+FAST = ("baseline", "pag", "rpag")  # the attentions that have fast passes beside the plain step
 
 
 def chance(seed: int) -> torch.Generator:

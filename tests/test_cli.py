@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 import pag
 from pag.cli import app
 from pag.config import recipe_names
+from pag.registry import ATTENTIONS
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -57,6 +59,25 @@ def test_help_answers_without_importing_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code + "sys.exit('torch' in sys.modules)"], capture_output=True)
     assert done.returncode == 0
     assert b"Usage" in done.stdout
+
+
+def test_the_version_is_told() -> None:
+    assert re.fullmatch(rb"pag \d+\.\d+\.\d+\n", call("--version").stdout)
+
+
+def test_a_module_of_the_users_own_is_imported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the folder the command runs in, where the installed command does not look by itself."""
+    monkeypatch.chdir(tmp_path)
+    line = 'ATTENTIONS["mine"] = "pag.attention.baseline:BaselineAttention"\n'
+    (tmp_path / "mine.py").write_text(f"from pag.registry import ATTENTIONS\n{line}")
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    monkeypatch.setitem(ATTENTIONS, "mine", "")  # taken back in the end
+    monkeypatch.setenv("PAG_IMPORT", "")
+    arguments = ["check", "quickstart", "--set", "attention.name=mine"]
+    assert CliRunner().invoke(app, ["--import", "mine", *arguments], catch_exceptions=False).exit_code == 0
+    assert os.environ["PAG_IMPORT"] == "mine"
+    assert "unknown attention 'mine'" in refused(*arguments)
+    assert "--import nobody: no such module" in refused("--import", "nobody", *arguments)
 
 
 def test_recipes_are_listed_with_one_line_each() -> None:

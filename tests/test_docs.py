@@ -115,11 +115,11 @@ def test_the_code_of_library_md_runs_and_does_what_it_says() -> None:
         found = run_blocks(LIBRARY)
     assert found["log_probs"].shape == (1, 3, 16)
     torch.testing.assert_close(found["first"], found["log_probs"][:, 0])
-    assert found["glimpse"].alignment.tolist() == [[1, 0, 0, 0]]
+    assert type(found["model"].decoder.attention).__name__ == "LocatedAttention"
     assert found["trace"].context.shape == (4, 7, 32)
     assert (found["trace"].switch == 1).all()  # held
     assert found["attention"].commitment.state.weight.grad.any()
-    assert "monotone" not in ATTENTIONS
+    assert "located" not in ATTENTIONS
 
 
 def test_the_ten_lines_are_ten_lines() -> None:

@@ -3,6 +3,8 @@
 import errno
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,6 +71,49 @@ def main() -> None:
 def _write_no_more() -> None:
     """What standard output still holds goes nowhere, instead of failing again when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"pag {version('plan-attend-generate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def begin(
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            envvar="PAG_IMPORT",
+            help="Import a module of yours first, one that registers an attention or a task; may be repeated.",
+        ),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    _import_all(modules or ())
+
+
+def _import_all(modules: Iterable[str]) -> None:
+    """A user's own modules, from the current folder too; the processes that this one starts import them as well."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    for module in modules:
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise  # it is there, and imports something that is not
+            raise PagError(
+                f"--import {module}: no such module in this folder or among the installed ones; for a file mine.py "
+                "give mine"
+            ) from None
+    os.environ["PAG_IMPORT"] = " ".join(modules)
 
 
 @app.command(epilog="Example: pag recipes")

@@ -1,7 +1,11 @@
 """The promises that every registered attention keeps; a new one is tested by being registered."""
 
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -11,14 +15,27 @@ from pag.attention.base import Glimpse
 from pag.model import Seq2Seq
 from pag.ops.look.pieces import Rows
 from pag.registry import ATTENTIONS
-from small import SYMBOLS, K, assert_same, attention, noise, normal, play, recipe, scene, sentences
+from small import FAST, SYMBOLS, K, assert_same, attention, noise, normal, play, recipe, scene, sentences
 
 pytestmark = [
     pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "layer_norm"]),
-    pytest.mark.parametrize("name", sorted(ATTENTIONS)),
+    pytest.mark.parametrize("name", sorted({*ATTENTIONS, "located"})),
 ]
 
 MODES = pytest.mark.parametrize("training", [True, False], ids=["training", "inference"])
+
+LIBRARY = (Path(__file__).parents[2] / "docs" / "library.md").read_text("utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attention that library.md adds: it keeps what that page promises for it."""
+    block = re.search(r"^```python\n(# src/pag/attention/located\.py\n.*?)^```", LIBRARY, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    module = ModuleType("pag.attention.located")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(block[1], module.__dict__)
+    monkeypatch.setitem(ATTENTIONS, "located", "pag.attention.located:LocatedAttention")
 
 
 def assert_both_happen(glimpses: list[Glimpse]) -> None:
@@ -153,6 +170,8 @@ def rows_scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_at_inference_rows_that_follow_are_not_scored(
     name: str, layer_norm: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name not in FAST:
+        pytest.skip("scores in a way of its own, which is not counted")
     built, acts = attention(name, layer_norm), scene(steps=12)
     counts = rows_scored(monkeypatch)
     with torch.no_grad():

@@ -13,9 +13,8 @@ from pag.decoder import DecoderState
 from pag.model import NOTHING, Seq2Seq
 from pag.ops.step import fused
 from pag.readout import DeepOutput
-from pag.registry import ATTENTIONS
 from pointing import LEXICON, documents, pointer
-from small import SYMBOLS, assert_same, chance, model, sentences
+from small import FAST, SYMBOLS, assert_same, chance, model, sentences
 
 WIDTH, STEPS = 3, 6
 
@@ -66,7 +65,7 @@ def compare(made: Seq2Seq, held: bool, projected: bool, batch: Batch | None = No
 
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("layer_norm", [False, True])
-@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+@pytest.mark.parametrize("name", FAST)
 def test_the_fused_step_is_the_step(
     name: str, layer_norm: bool, projected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +94,7 @@ def test_the_fused_step_follows_every_setting(name: str, attention: dict[str, ob
 
 
 @pytest.mark.parametrize("answer", ["mean", None])
-@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+@pytest.mark.parametrize("name", FAST)
 def test_the_fused_step_points_as_the_plain_one_does(
     name: str, answer: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +133,7 @@ def test_where_gradients_or_dropout_are_wanted_the_plain_step_is_taken() -> None
 
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("layer_norm", [False, True])
-@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+@pytest.mark.parametrize("name", FAST)
 def test_bfloat16_products_stay_near_the_exact_ones(
     name: str, layer_norm: bool, projected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

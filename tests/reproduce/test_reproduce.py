@@ -256,6 +256,22 @@ def test_pictures_are_drawn_from_results_files_alone(tmp_path: Path) -> None:
     assert all((tmp_path / "figures" / name).read_bytes().startswith(b"\x89PNG") for name in names)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("metric =", "metrik =", r"'metric': field required; unknown key 'metrik' \(did you mean 'metric'"),
+        ("set =", "sett =", r"unknown key 'cells\.0\.sett' \(did you mean 'set'"),
+        ("k={k}", "k={kk}", r"row '{model}, k {k}': .* among what `over` varies \(model, k\): 'kk'"),
+        ('"{model}, k {k}"', '"{model}"', "two rows are called 'pag': a name must hold all that `over` varies"),
+        ("seeds = 2", "seeds = two", "not a TOML file"),
+    ],
+)
+def test_what_is_wrong_with_a_table_of_ones_own_is_told(desk: Desk, before: str, after: str, told: str) -> None:
+    desk.change(before, after)
+    with pytest.raises(RecipeError, match=rf"small\.toml: .*{told}"):
+        read_table(f"{desk.folder}/small.toml")
+
+
 def test_time_that_runs_share_is_counted_once() -> None:
     def run(start: float, end: float) -> dict[str, Any]:
         return {"seed": 0, "finished": end, "seconds": {"train": end - start - 1, "other": 1}}

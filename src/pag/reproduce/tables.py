@@ -3,7 +3,7 @@
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -81,9 +81,13 @@ class Table(Settings):
         """Every row by its name."""
         found: dict[str, Cell] = {}
         for cell in (cell for cells in self.cells for cell in expand(cells, self)):
-            assert cell.name not in found, f"two cells are called {cell.name}"
+            if cell.name in found:
+                raise RecipeError(f"two rows are called '{cell.name}': a name must hold all that `over` varies")
             found[cell.name] = cell
         return found
+
+
+PARTS: dict[str, type[Settings]] = {"gallery": Gallery, "evaluate": Evaluation, "data": Data, "cells": Cells}
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,15 @@ class Cell:
 
 
 def expand(cells: Cells, table: Table) -> Iterator[Cell]:
+    try:
+        yield from _expand(cells, table)
+    except (KeyError, IndexError, ValueError) as error:
+        raise RecipeError(
+            f"row '{cells.name}': each {{…}} must be among what `over` varies ({', '.join(cells.over)}): {error}"
+        ) from None
+
+
+def _expand(cells: Cells, table: Table) -> Iterator[Cell]:
     for values in itertools.product(*cells.over.values()):
         over = dict(zip(cells.over, values, strict=True))
         yield Cell(
@@ -146,6 +159,21 @@ def read_table(name: str) -> Table:
     if not file.is_file():
         raise RecipeError(f"unknown table '{name}'{nearest(name, table_names())}")
     try:
-        return Table.model_validate(tomllib.loads(file.read_text("utf-8")))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise RecipeError(f"{file}: not a table: {' '.join(str(error).split())}") from None
+        table = Table.model_validate(tomllib.loads(file.read_text("utf-8")))
+        table.expanded()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{file}: not a TOML file: {error}") from None
+    except ValidationError as error:
+        raise RecipeError(f"{file}: {'; '.join(map(_problem, error.errors()))}") from None
+    except RecipeError as error:
+        raise RecipeError(f"{file}: {error}") from None
+    return table
+
+
+def _problem(item: Mapping[str, Any]) -> str:
+    """`unknown key 'cells.0.nmae' (did you mean 'name'?)`."""
+    key = ".".join(map(str, item["loc"]))
+    if item["type"] != "extra_forbidden":
+        return f"'{key}': {item['msg'].removeprefix('Input ').lower()}"
+    section = PARTS[str(item["loc"][0])] if len(item["loc"]) > 1 else Table
+    return f"unknown key '{key}'{nearest(str(item['loc'][-1]), section.model_fields)}"
