@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
 RUN = runs/quickstart
+# a price on re-plans beyond half of the steps, so that there is a plan to see
+TRAIN = $(BIN)/pag train quickstart --out $(RUN) --set loss.replan_rate=0.5
 
 .PHONY: help venv demo serve test lint browser docs clean
 
@@ -23,7 +25,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 demo: venv
-	$(BIN)/pag train quickstart --out $(RUN)
+	$(TRAIN)
 	@echo; echo "On 500 graphs it never saw:"
 	$(BIN)/pag evaluate $(RUN) --split test
 	@echo; echo "Where it looked, and what it planned:"
@@ -32,7 +34,7 @@ demo: venv
 	@echo; echo "Step by step in the browser: make serve"
 
 serve: venv
-	@test -d $(RUN) || $(BIN)/pag train quickstart --out $(RUN)
+	@test -d $(RUN) || $(TRAIN)
 	$(BIN)/pag serve $(RUN)
 
 lint: venv

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from pag.cli import app
 from pag.data.prepared import Prepared
 from pag.errors import DataError
 from pag.prepare import translation as module
@@ -323,8 +325,17 @@ def test_settings_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
         prepare_files({"subwords": 2, "max_ratio": 0.5}, {}, tmp_path / "out", 1, False)
 
 
+def test_held_out_sets_may_be_pairs_too(tmp_path: Path) -> None:
+    for name in ("train", "valid", "test"):
+        (tmp_path / name).write_text("".join(f"{name} a{n}\tb{n}\n" for n in range(4)))
+    named = [option for name in ("train", "valid", "test") for option in (f"--{name}-pairs", str(tmp_path / name))]
+    done = CliRunner().invoke(app, ["prepare", "translation", str(tmp_path / "out"), "--workers", "1", *named])
+    assert done.exit_code == 0
+    assert list(Prepared(tmp_path / "out").lines("test", "source") or ()) == [f"test a{n}" for n in range(4)]
+
+
 def test_train_and_valid_are_needed(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no valid text"):
+    with pytest.raises(DataError, match="'valid' is missing: give --valid-source"):
         prepare_files({}, {"train": Files(pairs=[tmp_path / "a"]), "valid": Files()}, tmp_path / "out", 1, False)
 
 

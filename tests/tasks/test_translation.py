@@ -70,8 +70,14 @@ def test_a_character_that_the_model_cannot_name_is_shown(task: TranslationTask) 
 
 def test_references_score_full_marks_and_every_metric_is_scored(task: TranslationTask) -> None:
     scores = task.score(GERMAN, ENGLISH, GERMAN)
-    assert scores.keys() == task.metrics.keys() == task.signatures.keys()
+    assert scores.keys() == task.metrics.keys() == {*task.signatures, "exact"}
     assert all(value == pytest.approx(100) for value in scores.values())
+
+
+def test_lines_that_are_right_are_counted_however_they_are_spaced(task: TranslationTask) -> None:
+    """Short lines have no four tokens in a row, so that BLEU is 0 however good they are."""
+    scores = task.score(["2021-03-03", "1 Mai", "1Mai", ""], [""] * 4, ["2021-03-03", " 1  Mai", "1 Mai", "1 Mai"])
+    assert scores["exact"] == 50 and scores["bleu"] == 0
 
 
 def test_tokenised_bleu_does_not_see_how_words_were_joined(task: TranslationTask) -> None:

@@ -25,8 +25,10 @@ def translation(
     train_pairs: Annotated[Paths, typer.Option(help="Or both with a tab between; - is standard input.")] = None,
     valid_source: Annotated[Paths, typer.Option(help="Held-out text that training is watched on.")] = None,
     valid_target: Annotated[Paths, typer.Option(help="Its translation.")] = None,
+    valid_pairs: Annotated[Paths, typer.Option(help="Or both with a tab between.")] = None,
     test_source: Annotated[Paths, typer.Option(help="Held-out text for the final score.")] = None,
     test_target: Annotated[Paths, typer.Option(help="Its translation.")] = None,
+    test_pairs: Annotated[Paths, typer.Option(help="Or both with a tab between.")] = None,
     also: Annotated[
         list[str] | None, typer.Option(metavar="NAME=SOURCE,TARGET", help="Another held-out set; may be repeated.")
     ] = None,
@@ -53,8 +55,8 @@ def translation(
     }  # fmt: skip
     splits = {
         "train": Files(train_source or (), train_target or (), train_pairs or ()),
-        "valid": Files(valid_source or (), valid_target or ()),
-        "test": Files(test_source or (), test_target or ()),
+        "valid": Files(valid_source or (), valid_target or (), valid_pairs or ()),
+        "test": Files(test_source or (), test_target or (), test_pairs or ()),
         **further_sets(also or ()),
     }
     prepare_files(settings, splits, out, workers, replace)

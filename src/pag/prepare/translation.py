@@ -73,7 +73,10 @@ def prepare(
 def _check_splits(corpora: Mapping[str, Corpus]) -> None:
     for split in (TRAIN, "valid"):
         if split not in corpora:
-            raise DataError(f"no {split} text: a prepared folder needs at least train and valid")
+            raise DataError(
+                f"the set '{split}' is missing: give --{split}-source and --{split}-target, or --{split}-pairs; a "
+                "prepared folder needs at least train and valid"
+            )
 
 
 class Preparation:

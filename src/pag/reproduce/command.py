@@ -128,6 +128,8 @@ def _list(results: Path) -> None:
 def _cost(table: "Table", measured: "Results", todo: "list[Job]", jobs: int) -> str:
     from pag.reproduce.plan import estimate
 
+    if not todo:
+        return "nothing to do: the results file holds all; --again, or another --results folder, measures anew"
     minutes, unknown = estimate(table, measured, todo)
     known = len(todo) - unknown
     parts = [f"{len(todo)} runs to do, {len(measured.every)} in the results file"]

@@ -38,7 +38,7 @@ class TranslationSettings(TaskSettings):
 
 class TranslationTask(Task):
     Settings: ClassVar[type[TaskSettings]] = TranslationSettings
-    metrics = {"bleu": "max", "sacrebleu": "max", "chrf": "max"}  # all of 0 to 100
+    metrics = {"bleu": "max", "sacrebleu": "max", "chrf": "max", "exact": "max"}  # all of 0 to 100
     shares = False
     spells = True
 
@@ -144,12 +144,16 @@ class TranslationTask(Task):
         return self._writer.detokenise("".join(LOST if symbol in SPECIALS else symbol for symbol in symbols))
 
     def score(self, outputs: Sequence[str], inputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        """BLEU of the tokens as multi-bleu computes it; sacreBLEU and chrF of the plain text."""
+        """BLEU of the tokens as multi-bleu computes it; sacreBLEU and chrF of the plain text; lines that are right.
+
+        BLEU needs four tokens in a row, which short lines do not have: for them `exact` is surer.
+        """
         clean = self._writer.clean
         return {
             "bleu": bleu.multi_bleu([clean(text) for text in outputs], [clean(text) for text in references]),
             "sacrebleu": bleu.sacre_bleu(outputs, references),
             "chrf": bleu.chrf(outputs, references),
+            "exact": 100 * sum(map(_same, outputs, references)) / max(len(outputs), 1),
         }
 
     @property
@@ -159,6 +163,11 @@ class TranslationTask(Task):
 
     def source_labels(self, ids: Sequence[int], example: Example | None = None) -> list[str]:
         return [label(self.source.symbols[index]) for index in ids]
+
+
+def _same(output: str, reference: str) -> bool:
+    """Are the lines equal, however their words are spaced?"""
+    return output.split() == reference.split()
 
 
 class Decoded(Sequence[str]):
