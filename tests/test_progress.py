@@ -32,6 +32,10 @@ def test_a_loss_that_rises_too_far_does_the_same() -> None:
     assert prices([2.0, 1.0, 1.09, 1.11, 1.09], direction=-1) == [1.0, 1.0, 1.0, 0.0, 0.5]
 
 
+def test_just_as_much_as_is_allowed_is_not_too_much() -> None:
+    assert prices([1.0, 0.98, 0.979], guard=0.02) == [1.0, 1.0, 0.0]
+
+
 def test_what_a_model_with_its_switch_held_reached_is_the_goal_but_costs_it_nothing() -> None:
     price = Price().after(1.0, 1, 0.1, held=True).after(0.5, 1, 0.1, held=True)
     assert price == Price(goal=1.0)

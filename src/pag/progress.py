@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+ROUNDING = 1e-9  # 1 − 0.98 is more than 0.02
+
 
 @dataclass(frozen=True)
 class Price:
@@ -24,7 +26,7 @@ class Price:
     def after(self, value: float, direction: int, guard: float, held: bool) -> Self:
         """The price once a validation found this value; `direction` is −1 where less is better."""
         goal = value if self.goal is None else max(value * direction, self.goal * direction) * direction
-        spoilt = (goal - value) * direction > guard * abs(goal)
+        spoilt = (goal - value) * direction > (guard + ROUNDING) * abs(goal)
         if held or not spoilt:
             return replace(self, goal=goal, resting=False)
         return replace(self, goal=goal, resting=True, share=self.share if self.resting else self.share / 2)
