@@ -93,6 +93,11 @@ def test_an_unknown_choice_is_answered_with_the_choices() -> None:
     assert "unknown task 'eulr' (did you mean 'euler'?)" in problem(task={"name": "eulr"})
 
 
+def test_a_guard_needs_a_price_to_guard() -> None:
+    assert "'loss.replan_guard' guards a price: give 'loss.replan_rate' too" in problem(loss={"replan_guard": 0.02})
+    assert build_recipe({**TASK, "loss": {"replan_guard": 0, "replan_rate": 0.3}}, "x").loss.replan_guard == 0
+
+
 @pytest.mark.parametrize("task", [{}, {"nodes": 4}, 3, None, {"name": 3}])
 def test_a_recipe_needs_a_task_with_a_name(task: Any) -> None:
     assert "needs a section [task] with a name" in problem(task=task)

@@ -19,7 +19,7 @@ TINY: dict[str, dict[str, Any]] = {
 
 def tiny(**sections: dict[str, Any]) -> Recipe:
     """The tiny recipe with some settings changed: `tiny(attention={"name": "rpag"})`."""
-    return build_recipe({name: {**values, **sections.get(name, {})} for name, values in TINY.items()}, "tiny")
+    return build_recipe({name: {**TINY.get(name, {}), **sections.get(name, {})} for name in TINY | sections}, "tiny")
 
 
 def train(folder: Path, recipe: Recipe, resume: str = "auto") -> Outcome:

@@ -95,6 +95,13 @@ class LossSettings(Settings):
     replan_weight: float = Field(
         0.3, ge=0, description="nats that each re-plan beyond replan_rate costs; rises with commitment_warmup too"
     )
+    replan_guard: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="share of its best train.monitor that a model may lose before re-plans cost nothing until it is "
+        "back, and half as much then; default: any",
+    )
     reinforce: float = Field(1.0, ge=0, description="weight of the policy gradient (attention.estimator = reinforce)")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 
@@ -202,6 +209,7 @@ def build_recipe(values: Mapping[str, Any], where: str) -> Recipe:
         if task is not None:
             _check_pointing(recipe, problems)
             _check_monitor(recipe, problems)
+            _check_guard(recipe, problems)
     except ValidationError as error:
         _list(error, (), problems)
     if problems:
@@ -222,6 +230,11 @@ def _build_task(values: Any, problems: dict[str, str]) -> Any:
         except ValidationError as error:
             _list(error, ("task",), problems, find(TASKS, name, "task").Settings)
     return None
+
+
+def _check_guard(recipe: Recipe, problems: dict[str, str]) -> None:
+    if recipe.loss.replan_guard is not None and recipe.loss.replan_rate is None:
+        problems["loss.replan_guard"] = "'loss.replan_guard' guards a price: give 'loss.replan_rate' too, as in 0.3"
 
 
 def _check_pointing(recipe: Recipe, problems: dict[str, str]) -> None:

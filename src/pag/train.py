@@ -29,25 +29,10 @@ from pag.errors import RunError
 from pag.gradients import Course, Gradients, Tally
 from pag.model import Seq2Seq
 from pag.optim import MovingAverage, all_gradients, build_optimizer, exchange, learning_rate
+from pag.progress import Price, Progress
 from pag.runlog import Display, RunLog
 from pag.tasks.base import Task
 from pag.validate import Validation, untrained, validate
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run is; with the weights and the optimiser, all that a resumed run needs."""
-
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
-    seconds: float = 0.0
-    best: float | None = None
-    best_update: int = 0
-    stale: int = 0  # validations since the best
-    first_loss: float | None = None  # validation loss of the untrained model
-    last_loss: float | None = None  # of the latest validation
-    released: int | None = None  # the update at which the switch was let go
 
 
 @dataclass(frozen=True)
@@ -116,7 +101,7 @@ class Trainer:
         if self.average:
             self.average.weights = {name: weights[name].to(self.fabric.device) for name in self.average.weights}
         _load_optimizer(self.optimizer, tensors, checkpoint.folder)
-        self.progress = Progress(**json.loads(checkpoint.files["progress.json"]))
+        self.progress = Progress.read(checkpoint.files["progress.json"])
 
     # the loop
 
@@ -190,7 +175,7 @@ class Trainer:
 
     def replan_weight(self) -> float:
         """What a re-plan beyond loss.replan_rate costs at this update: nothing while the switch is held."""
-        return 0.0 if self.held else self.recipe.loss.replan_weight * self._warmed()
+        return 0.0 if self.held else self.recipe.loss.replan_weight * self._warmed() * self.progress.price.now
 
     def _warmed(self) -> float:
         """The share of loss.commitment_warmup that has passed since the switch was let go."""
@@ -257,6 +242,7 @@ class Trainer:
             facts["commitment_loss"] = tally.commitment / tally.sentences
             facts["replan_rate"] = tally.switched / tally.tokens
             facts["held"] = self.held
+            facts["replan_weight"] = self.replan_weight()
         self.recent = Recent(time.monotonic())
         if self.log:
             self.log.write("train", progress.update, facts)
@@ -289,15 +275,31 @@ class Trainer:
         values: dict[str, float] = self.fabric.broadcast(found.values if found else {})
         value = values.get(self.settings.monitor)
         assert value is not None
-        self.progress = progress = replace(self.progress, last_loss=values["loss"])
+        self.progress = progress = replace(self.progress, last_loss=values["loss"], price=self._price(value))
         if self.held and self.model.decoder.attention.plans:
             return False  # a model that was never let go is not what will be used
         better = progress.best is None or (value - progress.best) * self.direction > 0
+        if self._guarded:  # as good, and later: it has learnt to re-plan less
+            better = not progress.price.resting
         if better:
             self.progress = replace(progress, best=value, best_update=progress.update, stale=0)
         else:
             self.progress = replace(progress, stale=progress.stale + 1)
         return better
+
+    @property
+    def _guarded(self) -> bool:
+        return self.recipe.loss.replan_guard is not None and self.model.decoder.attention.plans
+
+    def _price(self, value: float) -> Price:
+        guard, price = self.recipe.loss.replan_guard, self.progress.price
+        if guard is None:
+            return price
+        after = price.after(value, self.direction, guard, self.held)
+        if after.share < price.share:
+            worse = f"{self.settings.monitor} is more than {100 * guard:g} % worse than its best, {after.goal:.4g}"
+            self.say(f"{worse}: re-plans cost nothing until it is back, and half as much then")
+        return after
 
     def _tell(self, found: Validation) -> None:
         update = self.progress.update
