@@ -308,6 +308,8 @@ def read_examples(folder: Path) -> list[dict[str, Any]]:
 def device_of(name: str) -> torch.device:
     """A device by its name; `auto` is a GPU where there is one."""
     there = torch.cuda.device_count()
+    if name.partition(":")[0] not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device must be auto, cpu, cuda or cuda:1, not {name}")
     try:
         device = torch.device(("cuda" if there else "cpu") if name == "auto" else name)
     except RuntimeError:

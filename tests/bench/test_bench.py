@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from pag.bench.report import markdown, read_rows
 from pag.bench.rows import Row
 from pag.bench.run import Outcome, run_bench
 from pag.bench.settings import ALWAYS, PRESETS, VARIANTS, choose_preset, override
-from pag.errors import InputError
+from pag.errors import DataError, InputError
 from pag.text.vocabulary import END
 
 SMOKE = PRESETS["smoke"]
@@ -46,9 +48,37 @@ def test_ragged_batches_count_the_tokens_that_are_no_padding(monkeypatch: pytest
     assert by_tokens.facts["over_fixed"] == pytest.approx(by_tokens.per_second / fixed.per_second)  # type: ignore[operator]
 
 
-def test_ragged_batches_need_data(tmp_path: Path) -> None:
+def test_ragged_batches_need_data_which_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    settings = override(SMOKE, sections=["train", "ragged"])
     with pytest.raises(InputError, match="--only ragged needs --data"):
-        run_bench(override(SMOKE, sections=["ragged"]), tmp_path, Console(quiet=True))
+        run_bench(settings, tmp_path, Console(quiet=True))
+    with pytest.raises(DataError, match="no prepared folder at nowhere"):
+        run_bench(override(settings, data="nowhere"), tmp_path, Console(quiet=True))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="--data is read by --only ragged alone"):
+        override(SMOKE, data="nowhere")
+
+
+def test_a_folder_that_cannot_be_written_to_is_found_out_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sections.Sections, "train", lambda self: pytest.fail("measured"))
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot write .*file/bench\.json"):
+        run_bench(override(SMOKE, sections=["train"]), tmp_path / "file", Console(quiet=True))
+
+
+def test_a_folder_without_joeynmt_is_refused_where_it_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"--joeynmt: no JoeyNMT in {tmp_path}: {joeynmt.INSTALL}"):
+        joeynmt.look_for(tmp_path)
+
+
+def test_the_module_is_the_command_and_a_fault_is_one_line() -> None:
+    asked = subprocess.run(
+        [sys.executable, "-m", "pag.bench", "--device", "tpu"], capture_output=True, text=True, check=False
+    )
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert asked.stderr == "error: device must be auto, cpu, cuda or cuda:1, not tpu\n"
 
 
 def of(rows: list[Row], section: str, model: str) -> list[Row]:
@@ -183,18 +213,18 @@ def test_the_backend_that_auto_takes_comes_last() -> None:
 def test_the_preset_follows_the_device_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     settings, said = choose_preset("auto", "cpu")
     assert settings.preset == "cpu" and said == "preset cpu, chosen for the device cpu"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     settings, said = choose_preset("auto", "auto")
     assert (settings.preset, settings.device) == ("h200", "cuda") and "cuda" in said
 
 
 def test_what_does_not_exist_is_refused_with_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(InputError, match=r"unknown preset 'a100'.*h200"):
         choose_preset("a100", "cpu")
-    with pytest.raises(InputError, match="--device cpu"):
+    with pytest.raises(InputError, match=r"no cuda here .*use cpu"):
         choose_preset("auto", "cuda")
-    with pytest.raises(InputError, match=r"sections: unknown 'trian' \(did you mean 'train'"):
+    with pytest.raises(InputError, match=r"--only: unknown 'trian' \(did you mean 'train'"):
         override(SMOKE, sections=["trian"])
     with pytest.raises(InputError, match="processor time says nothing about a GPU"):
         override(PRESETS["h200"], clock="cpu")

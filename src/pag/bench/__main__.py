@@ -1,7 +1,8 @@
-"""`python -m pag.bench`: the command without the rest of the command line."""
+"""`python -m pag.bench`: the same as `pag bench`."""
 
-import typer
+import sys
 
-from pag.bench.command import bench
+from pag.cli import main
 
-typer.run(bench)
+sys.argv.insert(1, "bench")
+main()

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from pag.bench.ours import autocast, examples
 from pag.bench.settings import PRECISIONS, Sizes
 from pag.data.batch import pad
+from pag.errors import InputError
 
 ROOT = Path(__file__).parents[3] / "benchmarks" / "joeynmt"  # in a source tree
 FOLDER = "site-{}.{}".format(*sys.version_info)
@@ -35,6 +36,8 @@ def look_for(folder: Path | None) -> Found:
 
     The folder goes to the end of the path, so that nothing in it can take the place of our own dependencies.
     """
+    if folder and not (folder / "joeynmt").is_dir():
+        raise InputError(f"--joeynmt: no JoeyNMT in {folder}: {INSTALL} makes {ROOT.parent.name}/{ROOT.name}/{FOLDER}")
     places = [folder] if folder else [Path("benchmarks/joeynmt") / FOLDER, ROOT / FOLDER]
     for place in places:
         if place.is_dir() and str(place) not in sys.path:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from pag.bench.rows import Row
 from pag.bench.settings import Settings
+from pag.textio import output_file
 
 
 @dataclass
@@ -37,10 +38,8 @@ class Report:
         }
 
     def write(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}")
-        unfinished.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n", "utf-8")
-        unfinished.replace(path)
+        with output_file(path) as file:
+            file.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n")
 
 
 NUMBERS = ("ms", "quartiles", "per second", "peak MiB", "× loop", "× JoeyNMT")

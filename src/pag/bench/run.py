@@ -50,6 +50,7 @@ def _measure(settings: Settings, path: Path, console: Console, joeynmt: Path | N
     neighbour = look_for(joeynmt)
     report = Report(settings, neighbour.said, surroundings(settings.device))
     sections = Sections(settings, neighbour)
+    report.write(path)  # a folder that cannot be written to is found out now
     for section in settings.sections:
         started = time.monotonic()
         for rows in getattr(sections, section)():

@@ -28,6 +28,8 @@ class Sections:
 
     def __init__(self, settings: Settings, neighbour: joeynmt.Found) -> None:
         self.settings, self.neighbour = settings, neighbour
+        # Missing data should not be found out after an hour of other races.
+        self.lengths = real_lengths(settings.data) if "ragged" in settings.sections else None
 
     def train(self) -> Iterator[list[Row]]:
         """The decoder's teacher-forced pass: every variant, every backend, JoeyNMT."""
@@ -100,7 +102,8 @@ class Sections:
     def ragged(self) -> Iterator[list[Row]]:
         """Batches of real lengths beside batches of one length: target tokens that count, forward + backward."""
         settings, sizes = self.settings, self.settings.sizes
-        data = ours.shaped_as(real_lengths(settings.data), sizes)
+        assert self.lengths is not None
+        data = ours.shaped_as(self.lengths, sizes)
         for variant in settings.variants:
             where = (variant, sizes, settings.device, settings.precisions[-1])
             fixed = ours.Updates(*where)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from pag.errors import InputError, nearest
+from pag.generator import device_of
 
 VARIANTS = ("baseline", "rpag", "pag")
 ALWAYS = ("train", "update", "decode", "replan", "scaling")
@@ -88,10 +89,7 @@ PRESETS = {
 
 def choose_preset(preset: str, device: str) -> tuple[Settings, str]:
     """The settings, and one line that says which and why. "auto" takes the device's own."""
-    there = torch.cuda.is_available()
-    chosen = ("cuda" if there else "cpu") if device == "auto" else device
-    if chosen.startswith("cuda") and not there:
-        raise InputError("no CUDA device here: use --device cpu")
+    chosen = str(device_of(device))
     if preset == "auto":
         preset = "h200" if chosen.startswith("cuda") else "cpu"
         why = f"chosen for the device {chosen}"
@@ -106,16 +104,19 @@ def override(settings: Settings, **given: Any) -> Settings:
     """The settings with what is given (and neither None nor empty) in their place."""
     given = {name: value for name, value in given.items() if value not in (None, [], ())}
     sizes = {name: given.pop(name) for name in [f.name for f in fields(Sizes)] if name in given}
-    for name, known in (("variants", VARIANTS), ("sections", SECTIONS), ("precisions", tuple(PRECISIONS))):
-        _check(name, given.get(name, ()), known)
-    _check("clock", [given.get("clock", settings.clock)], CLOCKS)
+    _check("--variant", given.get("variants", ()), VARIANTS)
+    _check("--only", given.get("sections", ()), SECTIONS)
+    _check("--precision", given.get("precisions", ()), tuple(PRECISIONS))
+    _check("--clock", [given.get("clock", settings.clock)], CLOCKS)
     if given.get("clock") == "cpu" and settings.device.startswith("cuda"):
-        raise InputError("clock: processor time says nothing about a GPU; use wall")
+        raise InputError("--clock: processor time says nothing about a GPU; use wall")
+    if "data" in given and "ragged" not in given.get("sections", settings.sections):
+        raise InputError("--data is read by --only ragged alone")
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list | tuple)}
     return replace(settings, **{**given, **lists}, sizes=replace(settings.sizes, **sizes))
 
 
-def _check(name: str, given: Sequence[str], known: Sequence[str]) -> None:
+def _check(option: str, given: Sequence[str], known: Sequence[str]) -> None:
     for value in given:
         if value not in known:
-            raise InputError(f"{name}: unknown '{value}'{nearest(value, known)}")
+            raise InputError(f"{option}: unknown '{value}'{nearest(value, known)}")
