@@ -77,8 +77,9 @@ def test_an_option_below_0_is_refused_by_name(model: Generator, option: str) -> 
 
 
 def test_a_device_that_is_not_here_is_refused(run: Path) -> None:
-    with pytest.raises(PagError, match="device must be auto, cpu, cuda or cuda:1, not gpuu"):
-        pag.load(str(run), "gpuu")
+    for name in ("gpuu", "xpu"):
+        with pytest.raises(PagError, match=f"device must be auto, cpu, cuda or cuda:1, not {name}"):
+            pag.load(str(run), name)
     with pytest.raises(PagError, match=r"no cuda:99 here \(CUDA devices: \d+\): use cpu or auto"):
         pag.load(str(run), "cuda:99")
 

@@ -21,6 +21,8 @@ from pag.tasks.euler import EulerTask
 from pag.text.vocabulary import END, PAD
 from pointing import documents, pointer
 
+GLANCES = ((1, 0), (3, 0), (16, 0), (3, 256))  # steps between two looks at who is done, rows that are too few to leave
+
 
 @pytest.fixture
 def batch(task: EulerTask) -> Batch:
@@ -145,7 +147,7 @@ def test_a_gpus_rare_glances_change_nothing(
     options = Options(beam=3, n_best=3, max_length=12, record=True)
     often = search(model, batch, options)
     as_on_a_gpu(monkeypatch, replayed)
-    for glance, few in ((1, 0), (3, 0), (16, 0), (3, 256)):
+    for glance, few in GLANCES:
         monkeypatch.setattr(searching, "GLANCE", glance)
         monkeypatch.setattr(searching, "FEW_ROWS", few)
         for ours, theirs in zip(search(model, batch, options), often, strict=True):

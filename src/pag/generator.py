@@ -308,11 +308,11 @@ def read_examples(folder: Path) -> list[dict[str, Any]]:
 def device_of(name: str) -> torch.device:
     """A device by its name; `auto` is a GPU where there is one."""
     there = torch.cuda.device_count()
-    if name.partition(":")[0] not in ("auto", "cpu", "cuda"):
-        raise InputError(f"device must be auto, cpu, cuda or cuda:1, not {name}")
     try:
         device = torch.device(("cuda" if there else "cpu") if name == "auto" else name)
-    except RuntimeError:
+        if device.type != "cuda":
+            torch.empty(0, device=device)  # a name that PyTorch knows, of a device that it may not have
+    except (RuntimeError, AssertionError, ImportError):
         raise InputError(f"device must be auto, cpu, cuda or cuda:1, not {name}") from None
     if device.type == "cuda" and (device.index or 0) >= there:
         raise InputError(f"no {name} here (CUDA devices: {there}): use cpu or auto")

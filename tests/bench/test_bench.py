@@ -224,6 +224,8 @@ def test_what_does_not_exist_is_refused_with_what_does(monkeypatch: pytest.Monke
         choose_preset("a100", "cpu")
     with pytest.raises(InputError, match=r"no cuda here .*use cpu"):
         choose_preset("auto", "cuda")
+    with pytest.raises(InputError, match="--device must be auto, cpu or cuda: on meta"):
+        choose_preset("auto", "meta")
     with pytest.raises(InputError, match=r"--only: unknown 'trian' \(did you mean 'train'"):
         override(SMOKE, sections=["trian"])
     with pytest.raises(InputError, match="processor time says nothing about a GPU"):

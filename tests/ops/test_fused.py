@@ -2,9 +2,12 @@
 
 import pytest
 import torch
+from torch import Tensor
 from unroll_cases import Case, differences, outputs, worst
 
 from pag.ops.unroll import contexts, fused, reference
+from pag.ops.unroll.looks import Rows
+from pag.ops.unroll.packing import describe, pack
 
 EXACT = 1e-10
 COMMITTED = ["pag", "rpag"]
@@ -28,6 +31,13 @@ def test_the_fused_pass_is_the_reference_in_everything(
     """Whether contexts are multiplied at every step or annotations before all of them."""
     monkeypatch.setattr(contexts, "WORTH", 0 if projected else 100)
     assert_equal(Case(name, layer_norm, plans_from=plans_from))
+
+
+@pytest.mark.parametrize(("positions", "kind"), [(22, contexts.Projected), (23, contexts.Contexts)])
+def test_annotations_of_two_columns_a_position_are_multiplied_beforehand(positions: int, kind: type) -> None:
+    case = Case("baseline", positions=positions)
+    layout = describe(case.decoder, case.tokens, case.memory(), False)
+    assert type(contexts.contexts(layout, pack(case.decoder, case.tokens, case.memory()))) is kind
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
@@ -76,6 +86,13 @@ def test_one_planned_step_is_the_reference_s(name: str) -> None:
     assert_equal(Case(name, k=1))
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_padding_gets_exactly_nothing(name: str) -> None:
+    case = Case(name)
+    alignment = case.run(fused.unroll)["alignment"].transpose(1, 2)  # [B, S, T]
+    assert not alignment[~case.mask].any() and not case.annotations.grad[~case.mask].any()  # type: ignore[index]
+
+
 @pytest.mark.parametrize("name", COMMITTED)
 def test_the_cases_both_replan_and_follow(name: str) -> None:
     switch = Case(name).run(reference.unroll)["switch"]
@@ -89,6 +106,25 @@ def test_without_gradients_the_outputs_are_the_same(name: str) -> None:
         found = dict(outputs(fused.unroll(case.decoder, case.tokens, case.memory(), case.noise)))
         expected = dict(outputs(reference.unroll(case.decoder, case.tokens, case.memory(), case.noise)))
     assert max(differences(found, expected).values()) < EXACT
+
+
+def test_a_pass_without_gradients_keeps_one_step_alone() -> None:
+    case = Case("pag")
+    layout, packed = (
+        describe(case.decoder, case.tokens, case.memory(), False),
+        pack(case.decoder, case.tokens, case.memory()),
+    )
+    for keep, steps in ((True, 13), (False, 1)):
+        loop = fused.Loop(layout, packed.map(Tensor.detach), case.mask, None, keep)
+        assert [len(x) for x in (loop.look.moving, loop.look.candidate, loop.upper_cell.gates)] == [steps] * 3
+        assert len(loop.forward()[0]) == 13
+
+
+def test_the_way_back_takes_only_the_rows_that_looked() -> None:
+    everyone, some = Rows.where(torch.tensor([True, True])), Rows.where(torch.tensor([True, False, True]))
+    assert everyone.numbers is None and some.numbers.tolist() == [0, 2]
+    assert some.take(torch.tensor([5, 6, 7])).tolist() == [5, 7]
+    assert some.spread(torch.tensor([5, 7]), 3).tolist() == [5, 0, 7]
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -12,11 +12,13 @@ from pag.attention.base import Query
 from pag.attention.pag import Plan, PlanningAttention
 from pag.config import AttentionSettings
 from pag.layers import initialise
+from pag.ops import look as ops
 from pag.ops.look import kernel, pieces
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SENTENCES, ROWS, POSITIONS, UNITS = 2, 6, 37, 70  # three rows share a sentence
 LENGTHS = (37, 9)  # so that the second sentence has whole blocks of padding
+PASSED_OVER = (slice(3, None), slice(16, None))  # which its rows have from position 16 on
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -43,6 +45,15 @@ def active(everyone: bool) -> Tensor:
     return torch.tensor([True, everyone, True, True, everyone, True], device=DEVICE)
 
 
+def test_without_triton_a_gpu_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops, "find_spec", lambda name: None)
+    ops.triton_is_here.cache_clear()
+    with pytest.warns(UserWarning, match="Triton is not installed, so search on this GPU is slow"):
+        assert not ops.triton_is_here()
+    assert not ops.triton_is_here()
+    ops.triton_is_here.cache_clear()
+
+
 @pytest.mark.parametrize("everyone", [False, True])
 def test_scores_of_active_rows_equal_the_formula_and_others_are_zero(look: ModuleType, everyone: bool) -> None:
     keys, moving, weight = draw(SENTENCES, POSITIONS, UNITS), draw(ROWS, UNITS, seed=1), draw(1, UNITS, seed=2)
@@ -52,6 +63,7 @@ def test_scores_of_active_rows_equal_the_formula_and_others_are_zero(look: Modul
     mask, there = real()
     found = look.score(keys, moving, weight, mask, on).double()
     torch.testing.assert_close(found[there], expected[there], atol=1e-5, rtol=1e-5)
+    assert look is pieces or not found[PASSED_OVER].any()
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
@@ -83,5 +95,6 @@ def test_a_plan_is_renewed_where_active_and_shifted_elsewhere(
     on = active(everyone)[:, None, None]
     expected = torch.where(on, renewed, shifted), torch.where(on, opened, torch.zeros_like(opened))
     for found, wanted in zip((plan, gate), expected, strict=True):
+        assert look is pieces or not found.transpose(1, 2)[PASSED_OVER].any()
         found, wanted = found.transpose(1, 2), wanted.transpose(1, 2)
         torch.testing.assert_close(found[there], wanted[there], atol=2e-5, rtol=1e-4)

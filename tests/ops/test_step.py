@@ -107,9 +107,13 @@ def test_the_fused_step_points_as_the_plain_one_does(
 
 
 def test_many_outputs_are_multiplied_instead_of_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "TABLE", SYMBOLS - 1)
-    with torch.no_grad():
-        compare(built("pag", True), False, True)
+    for most, looked_up in ((SYMBOLS, True), (SYMBOLS - 1, False)):
+        monkeypatch.setattr(fused, "TABLE", most)
+        with torch.no_grad():
+            memory, _ = built("pag", True).begin(sentences((4, 1)))
+            assert isinstance(memory, fused.Prepared) and memory.fused is not None
+            assert (memory.fused.table is not None) == looked_up
+            compare(built("pag", True), False, True)
 
 
 def test_a_model_without_a_fused_step_says_so_and_takes_the_plain_one() -> None:

@@ -90,6 +90,8 @@ PRESETS = {
 def choose_preset(preset: str, device: str) -> tuple[Settings, str]:
     """The settings, and one line that says which and why. "auto" takes the device's own."""
     chosen = str(device_of(device))
+    if not chosen.startswith(("cpu", "cuda")):
+        raise InputError(f"--device must be auto, cpu or cuda: on {chosen} nothing is timed right")
     if preset == "auto":
         preset = "h200" if chosen.startswith("cuda") else "cpu"
         why = f"chosen for the device {chosen}"

@@ -3,7 +3,9 @@
 `kernel.py` does it on a GPU with Triton, `pieces.py` anywhere with PyTorch; both have the signatures below.
 """
 
+import warnings
 from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +46,8 @@ def fast(like: Tensor) -> bool:
 
 @cache
 def triton_is_here() -> bool:
-    try:
-        import triton  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    """Asked on a GPU alone; the first answer that it is not says what that means."""
+    here = find_spec("triton") is not None
+    if not here:
+        warnings.warn("Triton is not installed, so search on this GPU is slow: pip install triton", stacklevel=2)
+    return here

@@ -103,7 +103,7 @@ class Loop:
         d_up = self.upper.new_empty(steps, layout.rows, len(packed.from_upper))
         d_low = self.upper.new_empty(steps + 1, layout.rows, len(packed.from_lower))
         d_seen = self.upper.new_empty(steps + 1, layout.rows, len(packed.from_context))
-        for edge in (d_low[0], d_low[-1], d_seen[0], d_seen[-1]):  # where a neighbouring step is missing
+        for edge in (d_low[0], d_low[-1], d_seen[-1]):  # where a neighbouring step is missing
             edge.zero_()
         planned = d_up if layout.plans_from == "upper" else d_low[:-1]
         self.lower_cell.prepare(d_seen[1:, :, :three], d_low[:-1, :, three : 2 * three])
