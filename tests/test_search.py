@@ -9,7 +9,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import pag.search as searching
-from pag.config import Recipe
 from pag.data.batch import Batch, Example, collate
 from pag.hypotheses import Hypothesis
 from pag.losses import negative_log_likelihood
@@ -256,7 +255,7 @@ def test_a_sample_depends_on_its_own_number_and_seed_alone(model: Seq2Seq, batch
     assert together != search(model, batch, replace(options, seed=5))
 
 
-def test_samples_are_as_frequent_as_they_are_likely(model: Seq2Seq, recipe: Recipe, batch: Batch) -> None:
+def test_samples_are_as_frequent_as_they_are_likely(model: Seq2Seq, batch: Batch) -> None:
     source = alone(batch, 0)
     drawn = search(model, source, Options(sample=True, n_best=4000, max_length=2))[0]
     first = torch.tensor([h.ids[0] for h in drawn]).bincount(minlength=model.readout.output.out_features) / 4000
@@ -272,9 +271,11 @@ def test_sampling_keeps_only_the_likeliest() -> None:
     assert (keep_likeliest(log_probs, 0, 0.7) > float("-inf")).tolist() == [[True, True, False, False]]
     assert (keep_likeliest(log_probs, 0, 0.81) > float("-inf")).tolist() == [[True, True, True, False]]
     assert (keep_likeliest(log_probs, 0, 0.01) > float("-inf")).tolist() == [[True, False, False, False]]
-    assert torch.equal(keep_likeliest(log_probs, 0, 1.0), log_probs)
+    for everything in (0, 4, 9):
+        assert torch.equal(keep_likeliest(log_probs, everything, 1.0), log_probs)
 
 
-def test_sampling_with_one_candidate_is_greedy(model: Seq2Seq, batch: Batch) -> None:
-    drawn = search(model, batch, Options(sample=True, top_k=1, max_length=8))
+@pytest.mark.parametrize("one", [{"top_k": 1}, {"top_p": 0.01}])
+def test_sampling_with_one_candidate_is_greedy(model: Seq2Seq, batch: Batch, one: dict[str, Any]) -> None:
+    drawn = search(model, batch, Options(sample=True, max_length=8, **one))
     assert [h.ids for [h] in drawn] == [h.ids for [h] in search(model, batch, Options(max_length=8))]

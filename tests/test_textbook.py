@@ -127,3 +127,15 @@ def test_a_gpus_rare_glances_find_what_the_textbook_finds(monkeypatch: pytest.Mo
         monkeypatch.setattr(searching, "FEW_ROWS", few)
         model = Told()
         assert_textbook(search(model, BATCH, options), model, options)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_a_temperature_sharpens_or_flattens_what_is_drawn(temperature: float) -> None:
+    model, options = Told(), Options(sample=True, n_best=1000, max_length=2, temperature=temperature)
+    drawn = search(model, BATCH.select(torch.tensor([2])), options)[0]
+    first = torch.tensor([h.ids[0] for h in drawn]).bincount(minlength=SYMBOLS) / 1000
+    log_probs = model.after(2, ())[0]
+    log_probs[PAD] = float("-inf")
+    assert float((first - (log_probs / temperature).softmax(-1)).abs().max()) < 0.04
+    each = [sum(float(model.after(2, h.ids[:t])[0][token]) for t, token in enumerate(h.ids)) for h in drawn]
+    assert [h.log_prob for h in drawn] == pytest.approx(each, abs=1e-4)  # the model's own, whatever the temperature

@@ -4,6 +4,9 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +69,24 @@ def test_a_folder_that_cannot_be_written_to_is_found_out_before_anything_is_meas
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"cannot write .*file/bench\.json"):
         run_bench(override(SMOKE, sections=["train"]), tmp_path / "file", Console(quiet=True))
+
+
+def test_the_gpu_that_is_measured_is_the_current_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    current: list[str] = []
+
+    @contextmanager
+    def device(name: str) -> Iterator[None]:
+        current.append(name)
+        yield
+        current.pop()
+
+    def measure(*rest: object) -> None:
+        raise InputError(f"measured on {current}")
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr("pag.bench.run._measure", measure)
+    with pytest.raises(InputError, match=r"measured on \['cuda:1'\]"):
+        run_bench(replace(SMOKE, device="cuda:1"), tmp_path, Console(quiet=True))
 
 
 def test_a_folder_without_joeynmt_is_refused_where_it_was_asked_for(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A look at inference equals the attention it stands for: in pieces, and by kernels (interpreted without a GPU)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import pytest
@@ -42,7 +44,8 @@ def look(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mod
 
 
 def active(everyone: bool) -> Tensor:
-    return torch.tensor([True, everyone, True, True, everyone, True], device=DEVICE)
+    """Rows whose sentence follows from the number of a row in no other way than by three rows a sentence."""
+    return torch.tensor([True, everyone, True, True, True, everyone], device=DEVICE)
 
 
 def test_without_triton_a_gpu_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +55,24 @@ def test_without_triton_a_gpu_is_told_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert not ops.triton_is_here()
     assert not ops.triton_is_here()
     ops.triton_is_here.cache_clear()
+
+
+def test_kernels_are_launched_on_the_gpu_that_has_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    current: list[Tensor] = []
+
+    @contextmanager
+    def device_of(tensor: Tensor) -> Iterator[None]:
+        current.append(tensor)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(ops, "fast", lambda like: True)
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    for name in ("score", "replan"):
+        monkeypatch.setattr(kernel, name, lambda keys, moving, *rest: list(current))
+    moving = draw(ROWS, UNITS)
+    assert ops.score(moving, moving, moving, moving, None)[0] is moving
+    assert ops.replan(*[moving] * 11)[0] is moving  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("everyone", [False, True])

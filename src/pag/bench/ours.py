@@ -127,7 +127,8 @@ class Updates:
         sampler = Sampler(data.lengths, size, by, 0, Position())
         self.loader = Loader(sampler, lambda numbers: collate([data[int(i)] for i in numbers]))
         where = torch.device(device)
-        fabric = Fabric(accelerator=where.type, devices=1, precision=FABRIC[precision])  # type: ignore[arg-type]
+        devices = [where.index or 0] if where.type == "cuda" else 1
+        fabric = Fabric(accelerator=where.type, devices=devices, precision=FABRIC[precision])  # type: ignore[arg-type]
         self.gradients = Gradients(fabric, self.recipe, self.model, data.lengths, print)
         self.course = Course(0, False, self.recipe.loss.commitment)
         self.fixed = next(self.loader)

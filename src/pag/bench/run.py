@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,11 @@ def run_bench(settings: Settings, out: Path, console: Console, joeynmt: Path | N
     before = torch.get_num_threads()
     if settings.threads:
         torch.set_num_threads(settings.threads)
+    # Events and kernels go to the current GPU: it must be the one that is measured.
+    current = torch.cuda.device(settings.device) if settings.device.startswith("cuda") else nullcontext()
     try:
-        report = _measure(settings, out / "bench.json", console, joeynmt)
+        with current:
+            report = _measure(settings, out / "bench.json", console, joeynmt)
     finally:
         torch.set_num_threads(before)
     console.print(table(report.rows, report.joeynmt))

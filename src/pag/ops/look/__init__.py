@@ -23,7 +23,8 @@ def score(keys: Tensor, moving: Tensor, weight: Tensor, mask: Tensor, active: Te
     from pag.ops.look import kernel
 
     everyone = torch.ones(len(moving), dtype=torch.bool, device=moving.device) if active is None else active
-    return kernel.score(keys, moving, weight, mask, everyone)
+    with torch.cuda.device_of(moving):  # Triton launches on the current GPU, whichever the tensors are on
+        return kernel.score(keys, moving, weight, mask, everyone)
 
 
 def replan(
@@ -36,7 +37,8 @@ def replan(
         return pieces.replan(*given)
     from pag.ops.look import kernel
 
-    return kernel.replan(*given)
+    with torch.cuda.device_of(moving):
+        return kernel.replan(*given)
 
 
 def fast(like: Tensor) -> bool:

@@ -47,7 +47,8 @@ def unroll(
         raise InputError(f"the GPU kernels take sources of up to {LONGEST} positions; use backend 'reference'")
     compute = precision(tokens)
     layout, packed = describe(decoder, tokens, memory, held), pack(decoder, tokens, memory)
-    with torch.autocast(tokens.device.type, enabled=False):
+    # Triton launches on the current GPU, whichever the tensors are on.
+    with torch.autocast(tokens.device.type, enabled=False), torch.cuda.device_of(tokens):
         given = Pass.apply(layout, packed.names(), memory.mask, noise, compute, *packed.tensors())
     return Steps(*given).trace()
 

@@ -226,8 +226,8 @@ def committed(attention: Attention) -> CommitmentPlan | None:
 
 
 def tempered(plan: CommitmentPlan | None) -> bool:
-    """REINFORCE draws from softmax(l_t) itself, so τ_t is not used there."""
-    return plan is not None and plan.temperature is not None and plan.estimator == "gumbel"
+    """Is τ_t learned? Under REINFORCE, which draws from softmax(l_t) itself, there is none."""
+    return plan is not None and plan.temperature is not None
 
 
 def planning(attention: Attention, memory: Memory) -> dict[str, Tensor]:
