@@ -43,8 +43,12 @@ def unroll(
     model needs: the reference pass gives them."""
     if record:
         return reference.unroll(decoder, tokens, memory, noise, held, record)
-    if memory.mask.shape[1] > LONGEST:
-        raise InputError(f"the GPU kernels take sources of up to {LONGEST} positions; use backend 'reference'")
+    longest = memory.mask.shape[1]
+    if longest > LONGEST:
+        raise InputError(
+            f"a source has {longest} positions, and the GPU kernels take {LONGEST}: shorten it, or choose the plain "
+            "loop with --set train.backend=reference"
+        )
     compute = precision(tokens)
     layout, packed = describe(decoder, tokens, memory, held), pack(decoder, tokens, memory)
     # Triton launches on the current GPU, whichever the tensors are on.
