@@ -270,7 +270,8 @@ def test_sampling_keeps_only_the_likeliest() -> None:
     assert (keep_likeliest(log_probs, 2, 1.0) > float("-inf")).tolist() == [[True, True, False, False]]
     assert (keep_likeliest(log_probs, 0, 0.7) > float("-inf")).tolist() == [[True, True, False, False]]
     assert (keep_likeliest(log_probs, 0, 0.81) > float("-inf")).tolist() == [[True, True, True, False]]
-    assert (keep_likeliest(log_probs, 0, 0.01) > float("-inf")).tolist() == [[True, False, False, False]]
+    assert (keep_likeliest(log_probs, 0, 0.49) > float("-inf")).tolist() == [[True, False, False, False]]
+    assert (keep_likeliest(log_probs, 0, 0.51) > float("-inf")).tolist() == [[True, True, False, False]]
     for everything in (0, 4, 9):
         assert torch.equal(keep_likeliest(log_probs, everything, 1.0), log_probs)
 
