@@ -122,12 +122,14 @@ def test_a_recorded_pass_carries_the_plan() -> None:
     assert kernel.unroll(case.decoder, case.tokens, case.memory(), case.noise, record=True).glimpses.plan is not None
 
 
-def test_machines_are_kept_for_only_so_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "GRAPHS", 1)
-    for rows in (1, 2):
+def test_machines_are_kept_for_only_so_many_sizes_and_the_one_unused_for_longest_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "GRAPHS", 2)
+    for rows in (1, 2, 1, 3):
         case = decided("baseline", steps=1, rows=rows).to(DEVICE, torch.float32)
         kernel.unroll(case.decoder, case.tokens, case.memory(), case.noise)
-    assert [layout.rows for layout, *_ in machine.MACHINES] == [2]
+    assert [layout.rows for layout, *_ in machine.MACHINES] == [1, 3]
 
 
 def test_a_source_too_long_says_so() -> None:
