@@ -11,6 +11,7 @@ from unroll_cases import Case, outputs, worst
 from pag.errors import InputError
 from pag.layers import GRUCell
 from pag.ops.unroll import reference
+from pag.ops.unroll.packing import describe, pack
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 tl = pytest.importorskip("triton.language")
@@ -127,8 +128,9 @@ def test_machines_are_kept_for_only_so_many_sizes_and_the_one_unused_for_longest
 ) -> None:
     monkeypatch.setattr(machine, "GRAPHS", 2)
     for rows in (1, 2, 1, 3):
-        case = decided("baseline", steps=1, rows=rows).to(DEVICE, torch.float32)
-        kernel.unroll(case.decoder, case.tokens, case.memory(), case.noise)
+        case = decided("baseline", rows=rows).to(DEVICE, torch.float32)
+        packed = pack(case.decoder, case.tokens, case.memory())
+        machine.machine(describe(case.decoder, case.tokens, case.memory(), False), packed, False, torch.float32)
     assert [layout.rows for layout, *_ in machine.MACHINES] == [1, 3]
 
 
