@@ -96,13 +96,13 @@ def test_without_gradients_the_outputs_are_the_same() -> None:
     assert worst(found, expected)[1] < NEAR
 
 
-def test_a_pass_between_another_s_ways_out_and_back_disturbs_nothing() -> None:
-    case = decided("pag").to(DEVICE, torch.float32)
+def test_a_pass_of_another_decoder_between_a_pass_s_ways_out_and_back_disturbs_nothing() -> None:
+    case, other = decided("pag").to(DEVICE, torch.float32), decided("pag", seed=1).to(DEVICE, torch.float32)
     alone = case.run(kernel.unroll)
 
     def interrupted(*arguments: Any) -> Any:
         trace = kernel.unroll(*arguments)
-        kernel.unroll(arguments[0], arguments[1] + 1, *arguments[2:])
+        kernel.unroll(other.decoder, arguments[1] + 1, *arguments[2:])
         return trace
 
     again = case.run(interrupted)
