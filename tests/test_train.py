@@ -117,6 +117,7 @@ def test_two_processes_with_half_the_batch_each_equal_one(tmp_path: Path, launch
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("finished; run folder") == 1
     one, two = tensors(tmp_path / "one"), tensors(tmp_path / "two")
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, atol=2e-5, rtol=1e-4, msg=lambda m, name=name: f"{name}: {m}")

@@ -159,11 +159,12 @@ def train(
         raise PagError(f"--resume must be auto or never, not {resume}")
     from rich.console import Console
 
-    from pag.run import Machine, train_run
+    from pag.run import Machine, leads, train_run
 
     console = Console(stderr=True)
     folder = out or Path("runs") / Path(recipe).with_suffix("")
     outcome = train_run(resolved, folder, resume, Machine(accelerator, devices, nodes), console)
+    console.quiet = not leads()
     console.print(f"{outcome.reason}; run folder {outcome.folder}", highlight=False, soft_wrap=True)
     if outcome.signal is not None:
         console.print("stopped; the same command goes on from here", highlight=False)

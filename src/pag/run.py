@@ -117,10 +117,15 @@ def _check_devices(accelerator: str, devices: int) -> None:
         raise RunError(f"--devices {devices}, but this machine has {there}")
 
 
+def leads() -> bool:
+    """Is this the first of a run's processes, which speaks for all?"""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; another live run in it is refused. The first process holds it for all."""
-    if int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0:
+    if not leads():
         yield
         return
     try:
