@@ -68,15 +68,15 @@ def test_the_version_is_told() -> None:
 def test_a_module_of_the_users_own_is_imported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the folder the command runs in, where the installed command does not look by itself."""
     monkeypatch.chdir(tmp_path)
-    line = 'ATTENTIONS["mine"] = "pag.attention.baseline:BaselineAttention"\n'
+    line = 'ATTENTIONS["located"] = "pag.attention.baseline:BaselineAttention"\n'
     (tmp_path / "mine.py").write_text(f"from pag.registry import ATTENTIONS\n{line}")
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
-    monkeypatch.setitem(ATTENTIONS, "mine", "")  # taken back in the end
+    monkeypatch.setitem(ATTENTIONS, "located", "")  # taken back in the end
     monkeypatch.setenv("PAG_IMPORT", "")
-    arguments = ["check", "quickstart", "--set", "attention.name=mine"]
+    arguments = ["check", "quickstart", "--set", "attention.name=located"]
     assert CliRunner().invoke(app, ["--import", "mine", *arguments], catch_exceptions=False).exit_code == 0
     assert os.environ["PAG_IMPORT"] == "mine"
-    assert "unknown attention 'mine'" in refused(*arguments)
+    assert re.search(r"unknown attention 'located' \(known: .*\); .* `pag --import MODULE`", refused(*arguments))
     assert "--import nobody: no such module" in refused("--import", "nobody", *arguments)
 
 

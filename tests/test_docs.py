@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from pag.attention.base import Glimpse
-from pag.config import AttentionSettings, LossSettings, build_recipe
+from pag.config import AttentionSettings, LossSettings, build_recipe, read_recipe
 from pag.registry import ATTENTIONS
+from pag.reproduce.tables import read_table
 
 ROOT = Path(__file__).parent.parent
 DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "pag"
@@ -120,6 +121,16 @@ def test_the_code_of_library_md_runs_and_does_what_it_says() -> None:
     assert (found["trace"].switch == 1).all()  # held
     assert found["attention"].commitment.state.weight.grad.any()
     assert "located" not in ATTENTIONS
+
+
+def test_the_table_of_running_md_is_one(tmp_path: Path) -> None:
+    block = re.search(r"^```toml\n(.*?)^```", (DOCS / "running.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert block is not None
+    (tmp_path / "mine.toml").write_text(block[1])
+    rows = read_table(str(tmp_path / "mine.toml")).expanded()
+    assert list(rows) == ["baseline", "pag, k 3", "pag, k 10", "rpag, k 3", "rpag, k 10"]
+    for row in rows.values():
+        read_recipe(row.recipe, row.settings)
 
 
 def test_the_ten_lines_are_ten_lines() -> None:

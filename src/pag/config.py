@@ -173,7 +173,9 @@ class Recipe(Settings):
 
 def _registered(name: str, registry: Mapping[str, str], kind: str) -> str:
     if name not in registry:
-        raise ValueError(f"unknown {kind} '{name}'{nearest(name, registry)}")
+        told = nearest(name, registry)
+        more = "" if "did you mean" in told else "; one of your own comes with `pag --import MODULE`"
+        raise ValueError(f"unknown {kind} '{name}'{told}{more}")
     return name
 
 
