@@ -44,7 +44,7 @@ def test_a_table_beside_the_paper_s_numbers(tmp_path: Path) -> None:
     assert "| baseline | 90.4 % | — | — | — | 0 |" in found
     assert "| pag | 100.0 % | 99.0 ± 1.4 % | 0.60 ± 0.14 | 12,345 | 2 |" in found
     assert "on a GPU, torch 2.11, commit abc. All 2 runs together kept one device busy for 15.0 minutes" in found
-    assert "    pag reproduce euler --jobs 2\n" in found
+    assert "    pag reproduce euler --jobs 2 --again\n" in found
 
 
 def test_further_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
@@ -56,16 +56,18 @@ def test_further_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_difference_must_be_larger_than_the_runs_own() -> None:
-    names = ("pag", "baseline")
-    assert judge([0.9, 0.92], [0.5, 0.52], "{:.2f}", names) == ("holds", "pag 0.91 (2 runs); baseline 0.51 (2 runs)")
-    assert judge([0.5, 0.52], [0.9, 0.92], "{:.2f}", names)[0] == "the opposite holds"
-    assert judge([0.5, 0.9], [0.6, 0.7], "{:.2f}", names)[0] == "no difference that the runs show"
-    assert judge([1.0, 1.0], [1.0, 1.0], "{:.2f}", names)[0] == "no difference that the runs show"
-    assert (
-        judge([0.1, 0.3], [0.5, 0.7], "{:.2f}", names)[0] == "no difference that the runs show"
-    )  # 2.8 errors of two runs
-    assert judge([0.1, 0.3] * 3, [0.5, 0.7] * 3, "{:.2f}", names)[0] == "the opposite holds"  # 6.3 of six
-    assert judge([2.0], [1.0], "{:.2f}", names)[0] == "single runs, in favour"
+    def verdict(better: list[float], worse: list[float]) -> str:
+        return judge(better, worse, "{:.2f}", ("pag", "baseline"))[0]
+
+    told = judge([0.9, 0.92], [0.5, 0.52], "{:.2f}", ("pag", "baseline"))
+    assert told == ("holds", "pag 0.91 ± 0.01 (2 runs); baseline 0.51 ± 0.01 (2 runs)")
+    assert verdict([0.5, 0.52], [0.9, 0.92]) == "the opposite holds"
+    assert verdict([0.1, 0.3] * 3, [0.5, 0.7] * 3) == "the opposite holds"  # 6.3 errors of six runs
+    unclear = "the runs are too few, or too far apart, to tell"
+    assert verdict([0.1, 0.3], [0.5, 0.7]) == unclear  # 2.8 errors of two runs
+    assert verdict([0.97, 0.04, 0.08], [0.98, 0.99, 0.98]) == unclear
+    assert verdict([1.0, 1.0], [1.0, 1.0]) == verdict([0.99, 1.0], [1.0, 1.0]) == "no difference"
+    assert verdict([2.0], [1.0]) == "single runs, in favour"
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def test_a_claim_without_runs_says_so_and_names_its_command(nothing: dict[str, R
 def test_a_claim_is_judged_from_the_runs(nothing: dict[str, Results]) -> None:
     euler = Results({"pag": [run(s, exact=0.99 + s / 100) for s in (0, 1)], "baseline": [run(0, exact=0.9)] * 2})
     [line] = [line for line in claims(nothing | {"euler": euler}).splitlines() if "euler: pag" in line]
-    assert "| holds | euler: pag 99.5% (2 runs); baseline 90.0% (2 runs) |" in line
+    assert "| holds | euler: pag 99.5% ± 0.7% (2 runs); baseline 90.0% ± 0.0% (2 runs) |" in line
 
 
 def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]) -> None:

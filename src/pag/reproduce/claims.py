@@ -11,7 +11,7 @@ Verdict = tuple[str, str]  # the verdict, and the numbers behind it
 
 
 T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)  # Student's t, two-sided, by degrees of freedom
-MARGIN = 0.01  # of the baseline's score, within which a model that commits is as good
+MARGIN = 0.01  # of the baseline's score, within which another is as good
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ def claims(found: Found) -> str:
             lines.append(f"| {claim.said} | {claim.where} | {verdict} | {numbers} |")
     rule = (
         "A difference holds if Student's t test between the runs finds it at 95 %, which asks for 4.3 standard errors "
-        "with two runs a side; with single runs it is only told. What another test set would say is not in it. “As "
-        "good as the baseline” is a mean over the runs that is not more than one per cent below its."
+        "with two runs a side; where it does not, means within one per cent of each other are no difference. With "
+        "single runs it is only told. What another test set would say is not in it. “As good as the baseline” is a "
+        "mean over the runs that is not more than one per cent below its. ± is the standard deviation between runs."
     )
     return "\n".join(["## The paper's claims, one by one", "", *lines, "", rule, ""])
 
@@ -40,7 +41,7 @@ def claims(found: Found) -> str:
 def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tuple[str, str]) -> Verdict:
     """Is the first side better (larger), by more than the runs differ among themselves?"""
     numbers = "; ".join(
-        f"{name} {form.format(statistics.fmean(values))} ({len(values)} run{'s' * (len(values) > 1)})"
+        f"{name} {_mean(values, form)} ({len(values)} run{'s' * (len(values) > 1)})"
         for name, values in zip(names, (better, worse), strict=True)
     )
     difference, error = compared(better, worse)
@@ -50,8 +51,14 @@ def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tup
             numbers,
         )
     if abs(difference) <= T95[min(len(better) + len(worse) - 2, len(T95)) - 1] * error:
-        return "no difference that the runs show", numbers
+        level = abs(difference) <= MARGIN * abs(statistics.fmean(worse))
+        return "no difference" if level else "the runs are too few, or too far apart, to tell", numbers
     return "holds" if difference > 0 else "the opposite holds", numbers
+
+
+def _mean(values: Sequence[float], form: str) -> str:
+    spread = f" ± {form.format(statistics.stdev(values))}" if len(values) > 1 else ""
+    return form.format(statistics.fmean(values)) + spread
 
 
 def compared(first: Sequence[float], second: Sequence[float]) -> tuple[float, float | None]:

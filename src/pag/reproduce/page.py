@@ -32,7 +32,7 @@ def section(name: str, table: Table, results: Results, folder: Path, figures: Pa
     parts = [f"## {table.title}", *pictures, rows(table, results), " ".join(table.about.split()), facts(table, results)]
     parts[-1:-1] = filter(None, [further(table, results)])
     made = [f"    {line}" for data in table.data.values() for line in data.make.strip().splitlines()]
-    parts.append("\n".join([*made, f"    pag reproduce {name} --jobs {jobs(results)}"]))
+    parts.append("\n".join([*made, f"    pag reproduce {name} --jobs {jobs(results)} --again"]))
     parts += filter(None, [gallery_section(name, table, folder, figures)])
     return "\n\n".join(parts) + "\n"
 
