@@ -58,6 +58,8 @@ def test_ragged_batches_need_data_which_is_said_before_anything_is_measured(tmp_
     with pytest.raises(DataError, match="no prepared folder at nowhere"):
         run_bench(override(settings, data="nowhere"), tmp_path, Console(quiet=True))
     assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="--only replan: the baseline has no plan to follow"):
+        override(SMOKE, sections=["replan"], variants=["baseline"])
     with pytest.raises(InputError, match="--data is read by --only ragged alone"):
         override(SMOKE, data="nowhere")
 

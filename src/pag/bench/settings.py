@@ -114,6 +114,8 @@ def override(settings: Settings, **given: Any) -> Settings:
         raise InputError("--clock: processor time says nothing about a GPU; use wall")
     if "data" in given and "ragged" not in given.get("sections", settings.sections):
         raise InputError("--data is read by --only ragged alone")
+    if "replan" in given.get("sections", ()) and set(given.get("variants", settings.variants)) == {"baseline"}:
+        raise InputError("--only replan: the baseline has no plan to follow; add --variant pag or rpag")
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list | tuple)}
     return replace(settings, **{**given, **lists}, sizes=replace(settings.sizes, **sizes))
 
