@@ -128,6 +128,15 @@ def test_another_language_pair_is_refused(data: Path) -> None:
         TranslationTask.build(settings(data, target_language="cs"))
 
 
+def test_languages_that_are_not_given_are_those_of_the_data(data: Path, tmp_path: Path) -> None:
+    unnamed = TranslationTask.build(settings(data))
+    assert unnamed.languages == ("en", "de")
+    kept = TranslationTask.load(unnamed.settings, unnamed.files())
+    assert kept.decode(kept.encode_output("Der Hund, die Katze.")) == "Der Hund, die Katze."
+    with pytest.raises(DataError, match="holds cs-en text, but the recipe translates en-de"):
+        kept.with_data(str(folder(tmp_path / "other", languages=("cs", "en")))).inputs("valid")
+
+
 def test_a_vocabulary_that_does_not_fit_the_checkpoint_is_refused(task: TranslationTask, tmp_path: Path) -> None:
     other = TranslationTask.load(settings(folder(tmp_path / "other", extra=" ß")), task.files())
     assert len(other.inputs("valid")) == 16  # text fits any model

@@ -4,7 +4,7 @@
 several (a thousand writes a comma and sometimes zeros), so where to look next has to be learned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -122,5 +122,5 @@ class NumbersTask(TranslationTask):
     Settings = NumbersSettings
 
     @classmethod
-    def open(cls, settings: NumbersSettings) -> Prepared:
+    def open(cls, settings: NumbersSettings, languages: Sequence[str | None] = ()) -> Prepared:
         return prepared_numbers(settings)

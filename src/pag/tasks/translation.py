@@ -28,12 +28,8 @@ LOST = "\ufffd"  # an output character that the model could not name
 class TranslationSettings(TaskSettings):
     name: Literal["translation"] = "translation"
     data: str | None = Field(None, description="a folder made by `pag prepare translation`")
-    source_language: str = Field("en", min_length=2, max_length=3)
-    target_language: str = Field("de", min_length=2, max_length=3)
-
-    @property
-    def pair(self) -> str:
-        return f"{self.source_language}-{self.target_language}"
+    source_language: str | None = Field(None, min_length=2, max_length=3, description="default: that of the data")
+    target_language: str | None = Field(None, min_length=2, max_length=3, description="default: that of the data")
 
 
 class TranslationTask(Task):
@@ -42,50 +38,59 @@ class TranslationTask(Task):
     shares = False
     spells = True
 
-    def __init__(self, settings: Any, subwords: Subwords, characters: Vocabulary) -> None:
-        self.settings, self.subwords = settings, subwords
+    def __init__(self, settings: Any, subwords: Subwords, characters: Vocabulary, languages: Sequence[str]) -> None:
+        self.settings, self.subwords, self.languages = settings, subwords, tuple(languages)
         self.source, self.target = subwords.vocabulary, characters
 
     @classmethod
     def build(cls, settings: Any) -> Self:
-        data = cls.open(settings)
-        task = cls(settings, data.subwords, data.characters)
+        data = cls.open(settings, (settings.source_language, settings.target_language))
+        task = cls(settings, data.subwords, data.characters, data.languages)
         task.__dict__["data"] = data
         return task
 
     @classmethod
     def load(cls, settings: Any, files: dict[str, Any]) -> Self:
-        return cls(settings, Subwords.from_json(files["subwords.json"]), Vocabulary(files["characters.json"]))
+        languages = files.get("languages.json", (settings.source_language, settings.target_language))
+        subwords, characters = Subwords.from_json(files["subwords.json"]), Vocabulary(files["characters.json"])
+        return cls(settings, subwords, characters, languages)
 
     def files(self) -> dict[str, Any]:
-        return {"subwords.json": self.subwords.to_json(), "characters.json": self.target.symbols}
+        return {
+            "subwords.json": self.subwords.to_json(),
+            "characters.json": self.target.symbols,
+            "languages.json": list(self.languages),
+        }
 
     # data
 
     @classmethod
-    def open(cls, settings: Any) -> Prepared:
-        """The prepared folder that the settings name; it must be of their language pair."""
+    def open(cls, settings: Any, languages: Sequence[str | None]) -> Prepared:
+        """The prepared folder that the settings name; it must be of these languages, where they are given."""
         if settings.data is None:
+            text = " ".join(filter(None, ("-".join(filter(None, languages)), "text")))
             raise DataError(
-                f"task.data is not set: prepare {settings.pair} text with `pag prepare translation`, then give the "
-                "folder with --set task.data=FOLDER"
+                f"task.data is not set: prepare {text} with `pag prepare translation`, then give the folder with "
+                "--set task.data=FOLDER"
             )
         prepared = Prepared(Path(settings.data).expanduser())
-        if (found := "-".join(prepared.languages)) != settings.pair:
+        wanted = tuple(asked or found for asked, found in zip(languages, prepared.languages, strict=True))
+        if wanted != prepared.languages:
             raise DataError(
-                f"{prepared.folder} holds {found} text, but the recipe translates {settings.pair}: "
-                "give another folder, or set task.source_language and task.target_language"
+                f"{prepared.folder} holds {'-'.join(prepared.languages)} text, but the recipe translates "
+                f"{'-'.join(wanted)}: give another folder, or set task.source_language and task.target_language"
             )
         return prepared
 
     @cached_property
     def data(self) -> Prepared:
         """Only training and scoring a split need it; generating does not."""
-        return self.open(self.settings)
+        return self.open(self.settings, self.languages)
 
     def with_data(self, folder: str) -> Self:
         """The same model's task with its splits from another folder."""
-        return type(self)(self.settings.model_copy(update={"data": folder}), self.subwords, self.target)
+        settings = self.settings.model_copy(update={"data": folder})
+        return type(self)(settings, self.subwords, self.target, self.languages)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -118,11 +123,11 @@ class TranslationTask(Task):
 
     @property
     def _reader(self) -> Moses:
-        return moses(self.settings.source_language)
+        return moses(self.languages[0])
 
     @property
     def _writer(self) -> Moses:
-        return moses(self.settings.target_language)
+        return moses(self.languages[1])
 
     def encode(self, text: str) -> Example:
         ids = self.subwords.encode(self._reader.clean(text))
@@ -131,8 +136,7 @@ class TranslationTask(Task):
         starts = self.source.ids.get(START, UNKNOWN)
         if all(index in (UNKNOWN, starts) for index in ids):
             raise InputError(
-                f"no character of '{text.strip()[:40]}' is known to the model, which reads "
-                f"{self.settings.source_language}"
+                f"no character of '{text.strip()[:40]}' is known to the model, which reads {self.languages[0]}"
             )
         return Example([*ids, END])
 
