@@ -122,7 +122,7 @@ def _list(results: Path) -> None:
     for name in table_names():
         table, measured = read_table(name), read_results(results / f"{name}.json")
         wanted = sum(cell.seeds for cell in table.expanded().values())
-        print(f"{name:14} {len(measured.every):3} of {wanted:3} runs measured  {table.title}")
+        print(f"{name:17} {len(measured.every):3} of {wanted:3} runs measured  {table.title}")
 
 
 def _cost(table: "Table", measured: "Results", todo: "list[Job]", jobs: int) -> str:
