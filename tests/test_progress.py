@@ -73,12 +73,29 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     return found
 
 
-def test_a_guarded_run_keeps_the_last_model_that_is_good_enough(tmp_path: Path, scores: dict[int, float]) -> None:
+def test_a_guarded_run_keeps_the_last_model_that_is_good_enough(
+    tmp_path: Path, scores: dict[int, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, told = [], []
+    of, say = pag.train.Gradients.of, pag.train.Trainer.say
+    monkeypatch.setattr(
+        pag.train.Gradients, "of", lambda self, loaded, course: (asked.append(course), of(self, loaded, course))[1]
+    )
+    monkeypatch.setattr(pag.train.Trainer, "say", lambda self, text: (told.append(text), say(self, text))[1])
     train(tmp_path, GUARDED)
-    asked = {e["update"]: e["replan_weight"] for e in read_log(tmp_path) if e["kind"] == "train"}
-    expected = [0.0, 0.0, 0.4, 0.4, 0.4, 0.4, 0.0, 0.0, 0.2, 0.2, 0.2, 0.2]
-    assert [asked[update] for update in range(1, 13)] == expected
+    assert [course.replan_weight for course in asked] == [0.0] * 2 + [0.4] * 4 + [0.0] * 2 + [0.2] * 4
     assert Checkpoint(tmp_path / "checkpoints" / "best").config["update"] == 10
+    assert len(told) == 2 and told[0].startswith(
+        "exact is more than 10 % worse than its best, 1: re-plans cost nothing"
+    )
+
+
+def test_a_model_without_a_plan_has_no_price_to_yield(tmp_path: Path, scores: dict[int, float]) -> None:
+    plain = GUARDED.model_copy(update={"attention": GUARDED.attention.model_copy(update={"name": "baseline"})})
+    train(tmp_path, plain)
+    progress = json.loads((tmp_path / "checkpoints" / "last" / "progress.json").read_text())
+    assert progress["price"] == asdict(Price())
+    assert Checkpoint(tmp_path / "checkpoints" / "best").config["update"] == 2  # the first of the highest
 
 
 def test_a_guarded_run_that_was_interrupted_goes_on_with_its_price(tmp_path: Path, scores: dict[int, float]) -> None:

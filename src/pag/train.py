@@ -279,7 +279,7 @@ class Trainer:
         if self.held and self.model.decoder.attention.plans:
             return False  # a model that was never let go is not what will be used
         better = progress.best is None or (value - progress.best) * self.direction > 0
-        if self._guarded:  # as good, and later: it has learnt to re-plan less
+        if self._guard is not None:  # as good, and later: it has learnt to re-plan less
             better = not progress.price.resting
         if better:
             self.progress = replace(progress, best=value, best_update=progress.update, stale=0)
@@ -288,11 +288,12 @@ class Trainer:
         return better
 
     @property
-    def _guarded(self) -> bool:
-        return self.recipe.loss.replan_guard is not None and self.model.decoder.attention.plans
+    def _guard(self) -> float | None:
+        """loss.replan_guard, where there is a plan."""
+        return self.recipe.loss.replan_guard if self.model.decoder.attention.plans else None
 
     def _price(self, value: float) -> Price:
-        guard, price = self.recipe.loss.replan_guard, self.progress.price
+        guard, price = self._guard, self.progress.price
         if guard is None:
             return price
         after = price.after(value, self.direction, guard, self.held)
