@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 EPSILON = tl.constexpr(1e-5)
+FLOAT32 = "tf32x3"  # three products of a float32's parts: exact to about 1e-6, on the tensor cores
 
 
 @triton.jit
@@ -126,12 +127,12 @@ def replan(
     renewed, gate, block = torch.empty_like(plan), torch.empty_like(plan), 16
     normal = isinstance(read_norm, nn.LayerNorm)
     weights = (read_norm.weight, read_norm.bias) if normal else (read.bias, read.bias)
-    products = keys.dtype  # bfloat16 products where the keys are, exact ones for float32
+    products = keys.dtype  # bfloat16 products where the keys are
     plan_rows[(rows, triton.cdiv(positions, block))](
         plan.contiguous(), keys.contiguous(), moving.contiguous(), gate_keys.contiguous(), gate_moving.contiguous(),
         mask.contiguous(), active, read.weight, read.bias, *weights, summary.to(products).contiguous(),
         candidate.weight.to(products).contiguous(), candidate.bias, renewed, gate, positions,
         rows // len(keys), units,
-        k, max(16, triton.next_power_of_2(k)), size, max(16, triton.next_power_of_2(size)), normal, block, 64, "ieee",
+        k, max(16, triton.next_power_of_2(k)), size, max(16, triton.next_power_of_2(size)), normal, block, 64, FLOAT32,
     )  # fmt: skip
     return renewed, gate
