@@ -201,8 +201,11 @@ CLAIMS = (
     Claim(
         "it does so with fewer parameters (about 4 million)",
         "4.3",
-        ("wmt15-de",),
-        over("wmt15-de", "newstest2015", "bleu", "pag, layer norm", "baseline, layer norm", "{:.2f}"),
+        ("europarl", "multi30k"),
+        several(
+            over(*NEWS, "bleu", "pag", "baseline, larger", "{:.2f}"),
+            over(*M30K, "sacrebleu", "en-de, pag", "en-de, baseline, larger", "{:.2f}"),
+        ),
     ),
     Claim(
         "alignments are smoother (mean jump between steps, in source positions)",
