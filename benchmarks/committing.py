@@ -1,6 +1,6 @@
 """What does it save to follow a plan? Trained models search for the same sentences, taking turns; processor time.
 
-    python benchmarks/committing.py runs/unpriced runs/rate-0.5 --text test.en --out benchmarks/results/committing.json
+python benchmarks/committing.py runs/unpriced runs/rate-0.5 --text test.en --out benchmarks/results/committing.json
 """
 
 import argparse

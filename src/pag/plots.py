@@ -170,8 +170,12 @@ def curves(models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics
         low, high = axes.get_ylim()
         if metric in ("loss", "perplexity") and high > 10 * low > 0:
             axes.set_yscale("log")
-    row[0, 0].legend(fontsize=8, frameon=False)
     figure.tight_layout()
+    if len(models) <= 6:
+        row[0, 0].legend(fontsize=8, frameon=False)
+    else:  # they would hide the curves
+        lines, names = row[0, 0].get_legend_handles_labels()
+        figure.legend(lines, names, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
     return save(figure, path)
 
 

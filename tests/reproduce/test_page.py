@@ -11,8 +11,8 @@ from pag.generator import Output, Result
 from pag.reproduce.claims import CLAIMS, claims, judge
 from pag.reproduce.gallery import described, seen
 from pag.reproduce.page import mean, page, readme, section
-from pag.reproduce.pictures import by_place, draw, panels
-from pag.reproduce.results import Results, add_run
+from pag.reproduce.pictures import beside, by_place, draw, panels
+from pag.reproduce.results import Results, add_run, read_results
 from pag.reproduce.tables import Gallery, read_table, table_names
 
 
@@ -124,7 +124,7 @@ def test_a_row_of_another_kind_stays_out_of_the_study_s_picture() -> None:
         return {**run(0), "scores": {"test_2016_flickr": {"sacrebleu": bleu, "replan_rate": 0.7}}}
 
     cells = {"en-de, pag": [translated(37.0)], "en-de, pag, no layer norm": [translated(36.0)]}
-    [found] = panels(read_table("multi30k"), Results(cells)).values()
+    [found] = panels((read_table("multi30k"), Results(cells))).values()
     assert found.points == {"pag": [(0.7, 37.0)]}
 
 
@@ -157,7 +157,7 @@ def test_the_study_is_drawn_as_quality_against_the_re_plan_rate(tmp_path: Path) 
         "euler, baseline": [run(0, recipe="euler/baseline", exact=1.0)],
         "euler, pag, rate 0.6": [run(0, exact=0.9, replan_rate=0.5), run(1, exact=0.95, replan_rate=0.55)],
     }
-    [euler] = panels(read_table("planning"), Results(cells)).values()
+    [euler] = panels((read_table("planning"), Results(cells))).values()
     assert euler.metric == "exact, %" and euler.points == {
         "baseline": [(1.0, 100.0)],
         "pag": [(0.5, 90.0), (0.55, 95.0)],
@@ -166,3 +166,24 @@ def test_the_study_is_drawn_as_quality_against_the_re_plan_rate(tmp_path: Path) 
     assert [path.name for path in drawn] == ["planning-curves.png", "planning-replan_rate.png"]
     assert all(path.stat().st_size > 5000 for path in drawn)
     assert draw("planning", read_table("planning"), Results({}), tmp_path) == []
+
+
+def test_a_study_can_be_drawn_among_the_runs_of_another_table_on_what_both_were_evaluated_on(tmp_path: Path) -> None:
+    def scored(recipe: str, **sets: dict[str, float]) -> dict[str, Any]:
+        return {**run(0, recipe=recipe), "scores": sets}
+
+    there = {"sacrebleu": 36.0, "loss": 32.0}
+    others = {
+        "en-de, baseline": [scored("translation/multi30k-de/baseline", test_2016_flickr=there)],
+        "en-cs, baseline": [scored("translation/multi30k-cs/baseline", test_2016_flickr=there)],
+    }
+    scores = {"sacrebleu": 35.0, "loss": 33.0, "replan_rate": 0.5}
+    own = scored("pag", valid={"sacrebleu": 1.0, "loss": 1.0}, test_2016_flickr=scores)
+    for path, cells in (("multi30k", others), ("planning-captions", {"pag, k = 3": [own]})):
+        for name, runs in cells.items():
+            add_run(tmp_path / f"{path}.json", path, name, runs[0])
+    table = read_table("planning-captions")
+    found = panels((table, read_results(tmp_path / "planning-captions.json")), *beside(table, tmp_path))
+    assert list(found) == ["translation/multi30k-de"]  # not the tasks that only the other table has
+    assert found["translation/multi30k-de"].points == {"pag": [(0.5, 35.0)], "baseline": [(1.0, 36.0)]}
+    assert found["translation/multi30k-de"].losses == {"pag": [(0.5, 33.0)], "baseline": [(1.0, 32.0)]}

@@ -158,9 +158,9 @@ def _figures(results: Path, figures: Path) -> None:
 
 def _draw(name: str, table: "Table", path: Path, runs: Path, figures: Path) -> None:
     from pag.reproduce.gallery import make_gallery
-    from pag.reproduce.pictures import draw
+    from pag.reproduce.pictures import beside, draw
     from pag.reproduce.results import read_results
 
-    drawn = draw(name, table, read_results(path), figures)
+    drawn = draw(name, table, read_results(path), figures, beside(table, path.parent))
     for made in [*drawn, *make_gallery(name, table, runs, path.parent, figures)]:
         print(made)

@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from pag.reproduce.gallery import draw_kept
 from pag.reproduce.results import Results, read_results
-from pag.reproduce.tables import Table, read_table, table_names
+from pag.reproduce.tables import Cell, Table, read_table, table_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Study = tuple[Table, Results]
+Points = dict[str, list[tuple[float, float]]]
 
 
 def pictures_of(name: str, table: Table) -> dict[str, str]:
@@ -40,12 +47,20 @@ def redraw(results: Path, folder: Path) -> list[Path]:
     """Every picture of every table, from results files alone."""
     drawn = []
     for name in table_names():
-        drawn += draw(name, read_table(name), read_results(results / f"{name}.json"), folder)
+        table = read_table(name)
+        drawn += draw(name, table, read_results(results / f"{name}.json"), folder, beside(table, results))
         drawn += draw_kept(name, results, folder)
     return drawn
 
 
-def draw(name: str, table: Table, results: Results, folder: Path) -> list[Path]:
+def beside(table: Table, results: Path) -> list[Study]:
+    """Another table whose runs are drawn among its own, where it names one."""
+    if table.beside is None:
+        return []
+    return [(read_table(table.beside), read_results(results / f"{table.beside}.json"))]
+
+
+def draw(name: str, table: Table, results: Results, folder: Path, others: Sequence[Study] = ()) -> list[Path]:
     if not results.every:
         return []
     from pag.plots import curves
@@ -58,7 +73,7 @@ def draw(name: str, table: Table, results: Results, folder: Path) -> list[Path]:
         named = [(cell, [_events(run) for run in results.runs(cell)]) for cell in cells]
         drawn += [curves(named, shown, folder / file)] if cells else []
     if table.against:
-        drawn.append(scatter(table, results, folder / scatter_file(name, table)))
+        drawn.append(scatter([(table, results), *others], folder / scatter_file(name, table)))
     if table.places:
         drawn.append(draw_places(table, results, folder / places_file(name)))
     return drawn
@@ -70,42 +85,71 @@ def _events(run: dict[str, Any]) -> list[dict[str, Any]]:
 
 @dataclass
 class Panel:
-    """One task of a study: what its metric is called, and the points of each model."""
+    """One task of a study: what its metric is called, the points of each model, and the same with the loss."""
 
     metric: str
-    points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    points: Points = field(default_factory=dict)
+    losses: Points = field(default_factory=dict)
 
 
-def panels(table: Table, results: Results) -> dict[str, Panel]:
-    """By task; a model that does not plan looks anew at every step."""
-    assert table.against is not None
-    found: dict[str, Panel] = {}
-    for name, cell in ((name, cell) for name, cell in table.expanded().items() if cell.drawn):
-        metric = words(cell.metric) + (", %" if cell.percent else "")
-        panel = found.setdefault(cell.task, Panel(metric))
-        for run in results.runs(name):
-            scores = run["scores"][table.evaluate[0].name]
-            point = (scores.get(table.against, 1.0), scores[cell.metric] * (100 if cell.percent else 1))
-            panel.points.setdefault(run["summary"]["recipe"]["attention"]["name"], []).append(point)
+def panels(*studies: Study) -> dict[str, Panel]:
+    """By task of the first, on what all were evaluated on; a model that does not plan looks anew at every step."""
+    table, _ = studies[0]
+    names = [{evaluation.name for evaluation in study.evaluate} for study, _ in studies]
+    shared = [one.name for one in table.evaluate if all(one.name in known for known in names)]
+    evaluation = (shared or [table.evaluate[0].name])[0]
+    found = {cell.task: Panel(words(cell.metric) + (", %" if cell.percent else "")) for cell in _drawn(table).values()}
+    for study, results in studies:
+        for name, cell in _drawn(study).items():
+            runs = results.runs(name) if cell.task in found else []
+            for run in (run for run in runs if evaluation in run["scores"]):
+                scores, panel = run["scores"][evaluation], found[cell.task]
+                model, rate = run["summary"]["recipe"]["attention"]["name"], scores.get(table.against, 1.0)
+                value = scores[cell.metric] * (100 if cell.percent else 1)
+                panel.points.setdefault(model, []).append((rate, value))
+                if cell.metric != "loss" and "loss" in scores:  # it varies less between runs
+                    panel.losses.setdefault(model, []).append((rate, scores["loss"]))
     return {title: panel for title, panel in found.items() if panel.points}
 
 
-def scatter(table: Table, results: Results, path: Path) -> Path:
-    """A panel per task, a colour per model, a point per run."""
+def _drawn(table: Table) -> dict[str, Cell]:
+    return {name: cell for name, cell in table.expanded().items() if cell.drawn}
+
+
+def scatter(studies: Sequence[Study], path: Path) -> Path:
+    """A column per task, its metric and its loss; a colour per model, a point per run, a line at the baseline's."""
     import matplotlib.pyplot as plt
 
-    from pag.plots import COLOURS, save
+    from pag.plots import save
 
-    drawn = panels(table, results)
-    figure, row = plt.subplots(1, len(drawn), figsize=(4.8 * len(drawn), 3.8), squeeze=False)
-    for axes, (title, panel) in zip(row[0], drawn.items(), strict=True):
-        for colour, (model, points) in zip(COLOURS, sorted(panel.points.items()), strict=False):
-            axes.scatter(*zip(*points, strict=True), label=model, color=colour, s=28, alpha=0.8)
-        axes.set(title=title, xlabel=words(table.against or ""), ylabel=panel.metric, xlim=(-0.03, 1.03))
-        axes.grid(alpha=0.25)
-        axes.legend(fontsize=8, frameon=False)
+    drawn = panels(*studies)
+    rows = 2 if any(panel.losses for panel in drawn.values()) else 1
+    figure, grid = plt.subplots(rows, len(drawn), figsize=(4.8 * len(drawn), 3.4 * rows), squeeze=False, sharex=True)
+    for column, (title, panel) in zip(grid.T, drawn.items(), strict=True):
+        _cloud(column[0], panel.points, panel.metric)
+        column[0].set_title(title)
+        if panel.losses:
+            _cloud(column[1], panel.losses, "loss")
+        column[-1].set(xlabel=words(studies[0][0].against or ""), xlim=(-0.03, 1.03))
+    grid[0, 0].legend(fontsize=8, frameon=False)
     figure.tight_layout()
     return save(figure, path)
+
+
+def _cloud(axes: "Axes", points: Points, label: str) -> None:
+    from pag.plots import COLOURS
+
+    for colour, model in zip(COLOURS, dict.fromkeys(("baseline", "pag", "rpag", *points)), strict=False):
+        if model in points:
+            rates, values = zip(*points[model], strict=True)
+            axes.scatter(rates, values, label=model, color=colour, s=28, alpha=0.8)
+            if model == "baseline":
+                axes.axhline(fmean(values), color=colour, linewidth=1.0, linestyle="--", alpha=0.6)
+    axes.set_ylabel(label)
+    axes.grid(alpha=0.25)
+    low, high = axes.get_ylim()
+    if label == "loss" and high > 10 * max(low, 1e-9):
+        axes.set_yscale("log")
 
 
 def draw_places(table: Table, results: Results, path: Path) -> Path:

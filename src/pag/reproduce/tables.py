@@ -69,6 +69,7 @@ class Table(Settings):
     curves: list[str] = ["loss"]  # validation metrics that are drawn
     also: list[str] = []  # further scores that are shown
     against: str | None = None  # draw the metric against this score of each run
+    beside: str | None = None  # another table whose runs are drawn among them
     places: bool = False  # draw where in a word models re-plan
     readme: bool = False
     gallery: Gallery | None = None
