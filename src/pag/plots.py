@@ -167,9 +167,8 @@ def curves(models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics
                     axes.plot(*zip(*points, strict=True), label=label, linewidth=1.4, alpha=0.8, **look)
         axes.set(xlabel="updates", title=metric.replace("_", " "))
         axes.grid(alpha=0.25)
-        low, high = axes.get_ylim()
-        if metric in ("loss", "perplexity") and high > 10 * low > 0:
-            axes.set_yscale("log")
+        if metric in ("loss", "perplexity"):
+            widen(axes)
     figure.tight_layout()
     if len(models) <= 6:
         row[0, 0].legend(fontsize=8, frameon=False)
@@ -177,6 +176,14 @@ def curves(models: Sequence[tuple[str, Sequence[list[dict[str, Any]]]]], metrics
         lines, names = row[0, 0].get_legend_handles_labels()
         figure.legend(lines, names, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
     return save(figure, path)
+
+
+def widen(axes: Axes) -> None:
+    """A scale of powers of ten where the values drawn span more than one."""
+    values = [float(value) for line in axes.lines for value in np.asarray(line.get_ydata())]
+    values += [float(y) for dots in axes.collections for y in np.asarray(dots.get_offsets())[:, 1]]
+    if values and max(values) > 10 * min(values) > 0:
+        axes.set_yscale("log")
 
 
 def _points(events: list[dict[str, Any]], metric: str) -> list[tuple[int, float]]:

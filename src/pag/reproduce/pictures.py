@@ -137,7 +137,7 @@ def scatter(studies: Sequence[Study], path: Path) -> Path:
 
 
 def _cloud(axes: "Axes", points: Points, label: str) -> None:
-    from pag.plots import COLOURS
+    from pag.plots import COLOURS, widen
 
     for colour, model in zip(COLOURS, dict.fromkeys(("baseline", "pag", "rpag", *points)), strict=False):
         if model in points:
@@ -147,9 +147,8 @@ def _cloud(axes: "Axes", points: Points, label: str) -> None:
                 axes.axhline(fmean(values), color=colour, linewidth=1.0, linestyle="--", alpha=0.6)
     axes.set_ylabel(label)
     axes.grid(alpha=0.25)
-    low, high = axes.get_ylim()
-    if label == "loss" and high > 10 * max(low, 1e-9):
-        axes.set_yscale("log")
+    if label == "loss":
+        widen(axes)
 
 
 def draw_places(table: Table, results: Results, path: Path) -> Path:
