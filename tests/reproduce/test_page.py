@@ -149,7 +149,7 @@ def test_the_pages_hold_every_table_measured_or_not(tmp_path: Path) -> None:
     add_run(tmp_path / "euler.json", "euler", "pag", run(0, exact=0.5))
     found = page(tmp_path, tmp_path)
     assert "## Eulerian circuits, 7 nodes" in found and "- Multi30k: `pag reproduce multi30k`" in found
-    assert "| pag | 100.0 % | 50.0 % | 1 |" in readme(tmp_path)
+    assert "| pag | 100.0 % | 50.0 % | — | 1 |" in readme(tmp_path)
 
 
 def test_the_study_is_drawn_as_quality_against_the_re_plan_rate(tmp_path: Path) -> None:

@@ -126,10 +126,11 @@ def readme(folder: Path) -> str:
             continue
         evaluation = table.evaluate[-1].name
         published = [evaluation] * any(cell.paper for cell in table.expanded().values())
-        head = [f"{table.title}, {table.label}", *["paper"] * len(published), "ours", "runs"]
+        head = [f"{table.title}, {table.label}", *["paper"] * len(published), "ours", "re-plan rate", "runs"]
         lines += [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-        for cell in table.expanded().values():
-            found = _row(results, cell, [evaluation], published)
-            lines.append(f"| {cell.name} | {' | '.join(found)} | {len(results.runs(cell.name))} |")
+        for cell in (cell for cell in table.expanded().values() if cell.drawn):
+            rate = mean(results.scores(cell.name, evaluation, "replan_rate"), False)
+            found = [*_row(results, cell, [evaluation], published), rate, str(len(results.runs(cell.name)))]
+            lines.append(f"| {cell.name} | {' | '.join(found)} |")
         lines.append("")
     return "\n".join(lines)

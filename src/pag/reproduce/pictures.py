@@ -1,7 +1,8 @@
 """A table's pictures: learning curves of all its runs, and quality against what a study varies."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,7 @@ def panels(*studies: Study) -> dict[str, Panel]:
             runs = results.runs(name) if cell.task in found else []
             for run in (run for run in runs if evaluation in run["scores"]):
                 scores, panel = run["scores"][evaluation], found[cell.task]
-                model, rate = run["summary"]["recipe"]["attention"]["name"], scores.get(table.against, 1.0)
+                model, rate = _model(results, name), scores.get(table.against, 1.0)
                 value = scores[cell.metric] * (100 if cell.percent else 1)
                 panel.points.setdefault(model, []).append((rate, value))
                 if cell.metric != "loss" and "loss" in scores:  # it varies less between runs
@@ -137,36 +138,52 @@ def scatter(studies: Sequence[Study], path: Path) -> Path:
 
 
 def _cloud(axes: "Axes", points: Points, label: str) -> None:
-    from pag.plots import COLOURS, widen
+    from pag.plots import widen
 
-    for colour, model in zip(COLOURS, dict.fromkeys(("baseline", "pag", "rpag", *points)), strict=False):
-        if model in points:
-            rates, values = zip(*points[model], strict=True)
-            axes.scatter(rates, values, label=model, color=colour, s=28, alpha=0.8)
-            if model == "baseline":
-                axes.axhline(fmean(values), color=colour, linewidth=1.0, linestyle="--", alpha=0.6)
+    for model, colour in _colours(points).items():
+        rates, values = zip(*points[model], strict=True)
+        axes.scatter(rates, values, label=model, color=colour, s=28, alpha=0.8)
+        if model == "baseline":
+            axes.axhline(fmean(values), color=colour, linewidth=1.0, linestyle="--", alpha=0.6)
     axes.set_ylabel(label)
     axes.grid(alpha=0.25)
     if label == "loss":
         widen(axes)
 
 
+def _colours(models: Iterable[str]) -> dict[str, str]:
+    """The same for a model in every picture."""
+    from pag.plots import COLOURS
+
+    shown = set(models)
+    known = dict.fromkeys(("baseline", "pag", "rpag", *sorted(shown)))
+    return {model: colour for model, colour in zip(known, cycle(COLOURS), strict=False) if model in shown}
+
+
+def _model(results: Results, cell: str) -> str:
+    return str(results.runs(cell)[0]["summary"]["recipe"]["attention"]["name"])
+
+
 def draw_places(table: Table, results: Results, path: Path) -> Path:
-    """A panel per task: the re-plan rate at a blank and at each character of a word, a line per model."""
+    """A panel per task: the re-plan rate at a blank and at each character of a word, a line per row of the table."""
     import matplotlib.pyplot as plt
 
-    from pag.plots import COLOURS, save
+    from pag.plots import save
 
     found = by_place(table, results)
     figure, row = plt.subplots(1, max(1, len(found)), figsize=(5.2 * max(1, len(found)), 3.8), squeeze=False)
     for axes, (task, rates) in zip(row[0], found.items(), strict=False):
-        for colour, (name, values) in zip(COLOURS, rates.items(), strict=False):
-            axes.plot(values, label=name, color=colour, marker="o", markersize=4, linewidth=1.4)
+        colours = _colours(_model(results, name) for name in rates)
+        styles = {model: cycle(("-", "--", ":", "-.")) for model in colours}
+        for name, values in rates.items():
+            model = _model(results, name)
+            look = {"color": colours[model], "linestyle": next(styles[model])}
+            axes.plot(values, label=name, marker="o", markersize=3, linewidth=1.4, **look)
         longest = max(map(len, rates.values()))
         axes.set_xticks(range(longest), ["blank", *map(str, range(1, longest - 1)), f"{longest - 1}…"])
         axes.set(title=task, xlabel="character of the word", ylabel="re-plan rate", ylim=(-0.03, 1.03))
         axes.grid(alpha=0.25)
-        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, handlelength=3.5)
     figure.tight_layout()
     return save(figure, path)
 
@@ -174,7 +191,7 @@ def draw_places(table: Table, results: Results, path: Path) -> Path:
 def by_place(table: Table, results: Results) -> dict[str, dict[str, list[float]]]:
     """Task → row → the mean over its runs."""
     found: dict[str, dict[str, list[float]]] = {}
-    for name, cell in table.expanded().items():
+    for name, cell in _drawn(table).items():
         runs = [run["scores"][table.evaluate[0].name].get("replans_by_place") for run in results.runs(name)]
         if kept := [run for run in runs if run]:
             found.setdefault(cell.task, {})[name] = [_mean(place) for place in zip(*kept, strict=False)]

@@ -45,7 +45,7 @@ class Cells(Settings):
     metric: str | None = None  # default: the table's
     percent: bool | None = None
     seeds: int | None = Field(None, ge=1)
-    drawn: bool = True  # in the picture of quality against what a study varies
+    drawn: bool = True  # in the picture of quality against what a study varies, and in the README
 
 
 class Gallery(Settings):
