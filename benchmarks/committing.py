@@ -5,25 +5,25 @@ python benchmarks/committing.py runs/unpriced runs/rate-0.5 --text test.en --out
 
 import argparse
 import json
-import lzma
 import statistics
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from looking import lines
 
 import pag
 from pag.run import surroundings
 
 
-def timed(model: Any, lines: list[str], beam: int) -> tuple[float, float]:
+def timed(model: Any, sentences: list[str], beam: int) -> tuple[float, float]:
     """Processor seconds of one search, and the share of its outputs' steps that re-planned."""
     started = time.process_time()
-    results = model.generate(lines, beam=beam)
+    results = model.generate(sentences, beam=beam)
     seconds = time.process_time() - started
     switches = [
-        result.outputs[0].switch.mean() for result in model.generate(lines[:20], beam=beam, alignments=True)
+        result.outputs[0].switch.mean() for result in model.generate(sentences[:20], beam=beam, alignments=True)
     ]  # not timed: what is recorded costs time
     return seconds, float(statistics.fmean(switches)) if len(results) else 0.0
 
@@ -38,22 +38,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    read = lzma.open if given.text.suffix == ".xz" else open
-    with read(given.text, "rt", encoding="utf-8") as file:
-        lines = [line.strip() for line in file][: given.number]
+    sentences = lines(given.text)[: given.number]
     models = {Path(name).name: pag.load(name, "cpu") for name in given.models}
     rows = []
     for beam in given.beams:
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
         for _ in range(given.rounds):
             for name, model in models.items():
-                found[name].append(timed(model, lines, beam))
+                found[name].append(timed(model, sentences, beam))
         for name, runs in found.items():
             seconds = [run[0] for run in runs]
             row = {"model": name, "beam": beam, "replan_rate": runs[0][1], "seconds": statistics.median(seconds)}
             rows.append({**row, "all": [round(value, 3) for value in seconds]})
             print(f"{name:24} beam {beam:2}  re-plans {runs[0][1]:.2f}  {row['seconds']:.2f} s")
-    facts = {"sentences": len(lines), "text": given.text.name.removesuffix(".xz"), "threads": 1, "clock": "cpu"}
+    facts = {"sentences": len(sentences), "text": given.text.name.removesuffix(".xz"), "threads": 1, "clock": "cpu"}
     given.out.write_text(json.dumps({**facts, **surroundings(), "rows": rows}, indent=1) + "\n", "utf-8")
 
 
