@@ -200,6 +200,30 @@ def evaluate(
     print("\n".join(as_lines(found, model.task.metrics if model.task.shares else ())))
 
 
+@app.command(epilog="Example: pag compare runs/baseline runs/pag-* --metric exact")
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Validation metrics; default: the monitored one, loss and re-plan rate.")
+    ] = None,
+    last: Annotated[bool, typer.Option("--last", help="Compare the last validations, not those of the best.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a row.")] = False,
+) -> None:
+    """Runs side by side: the settings in which they differ, and what validation found.
+
+    Runs that differ in their seed alone share a row: mean ± standard deviation.
+    """
+    import json
+
+    from pag.compare import as_text, read_run, records, table
+
+    found = [read_run(run, last) for run in runs]
+    if as_json:
+        print("\n".join(json.dumps(row, ensure_ascii=False) for row in records(found, metric or ())))
+    else:
+        print(as_text(table(found, metric or ())))
+
+
 @app.command(epilog="Example: pag generate runs/quickstart --beam 5 < graphs.txt > circuits.txt")
 def generate(
     run: RunFolder,

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pag.reproduce.results import Results, Run
+from pag.spread import compared, sure
 
 Found = Mapping[str, Results]
 Verdict = tuple[str, str]  # the verdict, and the numbers behind it
 
 
-T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)  # Student's t, two-sided, by degrees of freedom
 MARGIN = 0.01  # of the baseline's score, within which another is as good
 
 
@@ -50,7 +50,7 @@ def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tup
             f"single runs, {'in favour' if difference > 0 else 'no difference' if not difference else 'against'}",
             numbers,
         )
-    if abs(difference) <= T95[min(len(better) + len(worse) - 2, len(T95)) - 1] * error:
+    if not sure(difference, error, len(better) + len(worse)):
         level = abs(difference) <= MARGIN * abs(statistics.fmean(worse))
         return "no difference" if level else "the runs are too few, or too far apart, to tell", numbers
     return "holds" if difference > 0 else "the opposite holds", numbers
@@ -59,16 +59,6 @@ def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tup
 def _mean(values: Sequence[float], form: str) -> str:
     spread = f" ± {form.format(statistics.stdev(values))}" if len(values) > 1 else ""
     return form.format(statistics.fmean(values)) + spread
-
-
-def compared(first: Sequence[float], second: Sequence[float]) -> tuple[float, float | None]:
-    """The difference of the means, and its standard error where both sides have several runs."""
-    difference = statistics.fmean(first) - statistics.fmean(second)
-    if min(len(first), len(second)) < 2:
-        return difference, None
-    squares = sum(statistics.variance(side) * (len(side) - 1) for side in (first, second))
-    pooled = squares / (len(first) + len(second) - 2)
-    return difference, (pooled * (1 / len(first) + 1 / len(second))) ** 0.5
 
 
 def over(

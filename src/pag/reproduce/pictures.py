@@ -183,7 +183,9 @@ def draw_places(table: Table, results: Results, path: Path) -> Path:
         axes.set_xticks(range(longest), ["blank", *map(str, range(1, longest - 1)), f"{longest - 1}…"])
         axes.set(title=task, xlabel="character of the word", ylabel="re-plan rate", ylim=(-0.03, 1.03))
         axes.grid(alpha=0.25)
-        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, handlelength=3.5)
+        axes.legend(
+            fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, handlelength=3.5
+        )
     figure.tight_layout()
     return save(figure, path)
 
