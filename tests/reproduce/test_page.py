@@ -84,7 +84,7 @@ def test_a_claim_without_runs_says_so_and_names_its_command(nothing: dict[str, R
 def test_a_claim_is_judged_from_the_runs(nothing: dict[str, Results]) -> None:
     euler = Results({"pag": [run(s, exact=0.99 + s / 100) for s in (0, 1)], "baseline": [run(0, exact=0.9)] * 2})
     [line] = [line for line in claims(nothing | {"euler": euler}).splitlines() if "euler, exact: pag" in line]
-    assert "| holds | euler: pag 99.5% ± 0.7% (2 runs); baseline 90.0% ± 0.0% (2 runs) |" in line
+    assert "| holds | euler, exact: pag 99.5% ± 0.7% (2 runs); baseline 90.0% ± 0.0% (2 runs) |" in line
 
 
 def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]) -> None:
