@@ -17,9 +17,8 @@ from torch.nn import functional as F
 
 from pag.attention.base import Memory
 from pag.decoder import Decoder
-from pag.errors import InputError
 from pag.ops.unroll import backward_kernels as back
-from pag.ops.unroll import reference
+from pag.ops.unroll import fused, reference
 from pag.ops.unroll.decisions import Choices, Decisions, decide, pull
 from pag.ops.unroll.machine import NORMS, machine, multiply
 from pag.ops.unroll.packing import Layout, Packed, Steps, describe, pack
@@ -27,7 +26,7 @@ from pag.ops.unroll.parts import flat
 from pag.ops.unroll.reference import Trace
 from pag.state import multiplied
 
-LONGEST = 1024  # source positions that fit one program
+LONGEST = 1024  # source positions that fit one program; longer ones take the pass without kernels
 Columns = tuple[Tensor | None, ...]
 
 
@@ -43,12 +42,8 @@ def unroll(
     model needs: the reference pass gives them."""
     if record:
         return reference.unroll(decoder, tokens, memory, noise, held, record)
-    longest = memory.mask.shape[1]
-    if longest > LONGEST:
-        raise InputError(
-            f"a source has {longest} positions, and the GPU kernels take {LONGEST}: shorten it, or choose the plain "
-            "loop with --set train.backend=reference"
-        )
+    if memory.mask.shape[1] > LONGEST:
+        return fused.unroll(decoder, tokens, memory, noise, held)
     compute = precision(tokens)
     layout, packed = describe(decoder, tokens, memory, held), pack(decoder, tokens, memory)
     # Triton launches on the current GPU, whichever the tensors are on.
