@@ -66,3 +66,12 @@ def test_headings_do_not_lie_on_one_another(kind: str, monkeypatch: pytest.Monke
     assert not [pair for pair in combinations(found, 2) if pair[0].overlaps(pair[1])]
     assert max(box.width for box in found) < 1.5 * drawn[0].bbox.width  # long sentences are wrapped
     plots.plt.close(drawn[0])
+
+
+def test_letters_of_other_scripts_are_looked_for_in_fonts_that_are_installed() -> None:
+    assert plots.families(["Malgun Gothic", "Some Other", "Noto Sans CJK SC"]) == [
+        "DejaVu Sans",
+        "Noto Sans CJK SC",
+        "Malgun Gothic",
+    ]
+    assert plots.families([]) == ["DejaVu Sans"]

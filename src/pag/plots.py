@@ -1,7 +1,7 @@
 """Pictures: what the model looked at, what it planned to look at, and how it learned."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -13,18 +13,32 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
+from matplotlib.font_manager import get_font_names
 from matplotlib.patches import Rectangle
 
 from pag.errors import InputError
 from pag.generator import Output
 from pag.textio import whole_file
 
+SCRIPTS = (  # fonts for what the usual one lacks: the first of these that are installed
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC",
+    "Hiragino Sans", "Malgun Gothic", "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS",
+)  # fmt: skip
 REPLAN, FOLLOW = "#d1495b", "#30638e"
 COLOURS = ("#30638e", "#d1495b", "#3c887e", "#edae49", "#7d5ba6", "#5c5c5c", "#9c6644", "#2a9d8f")
 END_LABEL = "⏎"
 WIDE = 40  # source positions that pictures side by side have room for
 ABOVE = 18.0  # points that a title is moved up, over a line of its own for what else is said there
 LETTERS = 13.0  # of a title, an inch
+
+
+def families(installed: Iterable[str]) -> list[str]:
+    """Fonts in the order in which a letter is looked for."""
+    known = set(installed)
+    return ["DejaVu Sans", *(name for name in SCRIPTS if name in known)]
+
+
+matplotlib.rcParams["font.family"] = families(get_font_names())
 
 
 def save(figure: Any, path: Path) -> Path:
