@@ -1,12 +1,14 @@
-"""What does it save to follow a plan? Trained models search for the same sentences, taking turns; processor time.
+"""What does it save to follow a plan? Trained models search as they like and looking at every step, in turns.
 
-python benchmarks/committing.py runs/unpriced runs/rate-0.5 --text test.en --out benchmarks/results/committing.json
+python benchmarks/committing.py models/en-de --text test.en --out benchmarks/results/committing.json
 """
 
 import argparse
 import json
 import statistics
 import time
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,19 @@ import pag
 from pag.run import surroundings
 
 
-def timed(model: Any, sentences: list[str], beam: int) -> tuple[float, float]:
-    """Processor seconds of one search, and the share of its outputs' steps that re-planned."""
+def timed(model: Any, sentences: list[str], beam: int, held: bool) -> float:
+    """Processor milliseconds of each step of the outputs."""
+    options = replace(model.options(beam=beam), held=held)
     started = time.process_time()
-    model.generate(sentences, beam=beam)
+    results = list(model.stream(sentences, options))
     seconds = time.process_time() - started
-    switches = [
-        result.outputs[0].switch.mean() for result in model.generate(sentences[:20], beam=beam, alignments=True)
-    ]  # not timed: what is recorded costs time
-    return seconds, float(statistics.fmean(switches))
+    return 1000 * seconds / sum(len(result.outputs[0].tokens) for result in results)
+
+
+def rate(model: Any, sentences: list[str], beam: int) -> float:
+    """How often it re-plans as it likes."""
+    results = model.generate(sentences, beam=beam, alignments=True)
+    return float(statistics.fmean(result.outputs[0].switch.mean() for result in results))
 
 
 def main() -> None:
@@ -33,7 +39,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--text", type=Path, required=True, help="inputs, one a line; may be .xz")
     parser.add_argument("--number", type=int, default=100)
-    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5, 15])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
@@ -42,15 +48,16 @@ def main() -> None:
     models = {Path(name).name: pag.load(name, "cpu") for name in given.models}
     rows = []
     for beam in given.beams:
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
+        found: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in models}
         for _ in range(given.rounds):
             for name, model in models.items():
-                found[name].append(timed(model, sentences, beam))
-        for name, runs in found.items():
-            seconds = [run[0] for run in runs]
-            row = {"model": name, "beam": beam, "replan_rate": runs[0][1], "seconds": statistics.median(seconds)}
-            rows.append({**row, "all": [round(value, 3) for value in seconds]})
-            print(f"{name:24} beam {beam:2}  re-plans {runs[0][1]:.2f}  {row['seconds']:.2f} s")
+                found[name]["ms"].append(timed(model, sentences, beam, held=False))
+                found[name]["ms_always"].append(timed(model, sentences, beam, held=True))
+        for name, model in models.items():
+            ms, always = (statistics.median(values) for values in found[name].values())
+            rows.append({"model": name, "beam": beam, "replan_rate": rate(model, sentences, beam), **found[name]})
+            told = f"{ms:.2f} ms a step, {always:.2f} looking at every step, {always / ms:.2f} times as long"
+            print(f"{name:16} beam {beam:2}  re-plans {rows[-1]['replan_rate']:.2f}  {told}")
     facts = {"sentences": len(sentences), "text": given.text.name.removesuffix(".xz"), "threads": 1, "clock": "cpu"}
     given.out.write_text(json.dumps({**facts, **surroundings(), "rows": rows}, indent=1) + "\n", "utf-8")
 

@@ -1,5 +1,6 @@
 """The results page and the README's table, from results files alone."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,13 +105,20 @@ def jobs(results: Results) -> int:
     return most
 
 
+def anchor(title: str) -> str:
+    """What a link to a heading is called."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
 def page(folder: Path, figures: Path) -> str:
-    """Every table that has results, the claims, and what is still to be measured."""
+    """What is where, the claims, every table that has results, and what is still to be measured."""
     tables = {name: read_table(name) for name in table_names()}
     found = {name: read_results(folder / f"{name}.json") for name in tables}
-    parts = [section(name, tables[name], found[name], folder, figures) for name in tables if found[name].every]
-    parts.append(claims(found))
-    missing = [name for name in tables if not found[name].every]
+    measured = [name for name in tables if found[name].every]
+    missing = [name for name in tables if name not in measured]
+    contents = [f"- [{tables[name].title}](#{anchor(tables[name].title)})" for name in measured]
+    parts = ["\n".join(contents) + "\n", claims(found)]
+    parts += [section(name, tables[name], found[name], folder, figures) for name in measured]
     if missing:
         lines = [f"- {tables[name].title}: `pag reproduce {name}`" for name in missing]
         parts.append("## Not yet measured\n\n" + "\n".join(lines) + "\n")
