@@ -106,3 +106,8 @@ def test_what_is_no_run_and_what_is_no_metric_are_one_line(tmp_path: Path) -> No
     (folder / "recipe.json").unlink()
     with pytest.raises(CheckpointError, match="is not a run folder: it holds no"):
         read_run(folder)
+
+
+def test_a_setting_that_an_older_run_did_not_know_is_as_good_as_unset(tmp_path: Path) -> None:
+    found = [read_run(run(tmp_path / "older-0")), read_run(run(tmp_path / "newer-1", seed=1, size=None))]
+    assert len(table(found)) == 2

@@ -75,3 +75,24 @@ def test_letters_of_other_scripts_are_looked_for_in_fonts_that_are_installed() -
         "Malgun Gothic",
     ]
     assert plots.families([]) == ["DejaVu Sans"]
+
+
+def drawn_curves(monkeypatch: pytest.MonkeyPatch, losses: list[float], models: int) -> Any:
+    kept: list[Any] = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: kept.append(figure))
+    events = [{"kind": "valid", "update": 100 * n, "loss": loss} for n, loss in enumerate(losses, 1)]
+    plots.curves([(f"model {n}", [events]) for n in range(models)], ["loss"], Path("curves.png"))
+    return kept[0]
+
+
+@pytest.mark.parametrize(("losses", "scale"), [([20.0, 1.0], "log"), ([20.0, 0.001], "log"), ([20.0, 3.0], "linear")])
+def test_a_loss_that_falls_by_powers_of_ten_is_drawn_so(
+    losses: list[float], scale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert drawn_curves(monkeypatch, losses, 2).axes[0].get_yscale() == scale
+
+
+def test_many_names_stand_below_the_curves_and_few_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    many, few = (drawn_curves(monkeypatch, [2.0, 1.0], count) for count in (7, 6))
+    assert len(many.legends[0].get_texts()) == 7 and many.axes[0].get_legend() is None
+    assert not few.legends and len(few.axes[0].get_legend().get_texts()) == 6

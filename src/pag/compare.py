@@ -9,12 +9,13 @@ from os.path import commonpath, relpath
 from pathlib import Path
 from typing import Any
 
+from pag.config import flattened
 from pag.errors import CheckpointError, nearest
 from pag.run import read_log
-from pag.spread import compared, sure
+from pag.spread import compared, mean_and_spread, sure
 
 FACTS = ("update", "updates/s", "state")
-OWN = ("description", "train.seed")  # what runs of one row may differ in
+SEED = "train.seed"  # what runs of one row may differ in
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def read_run(folder: Path, last: bool = False) -> Run:
     if not kept:
         raise CheckpointError(f"{folder} has not been validated yet: nothing to compare")
     scores = {name: value for name, value in kept[-1].items() if isinstance(value, float)}
-    return Run(folder, flat(recipe), scores, _facts(folder, events, kept[-1]["update"]))
+    return Run(folder, flattened(recipe), scores, _facts(folder, events, kept[-1]["update"]))
 
 
 def _facts(folder: Path, events: list[dict[str, Any]], update: int) -> dict[str, Any]:
@@ -57,26 +58,18 @@ def _facts(folder: Path, events: list[dict[str, Any]], update: int) -> dict[str,
     return dict(zip(FACTS, (update, statistics.median(speeds) if speeds else None, reason), strict=True))
 
 
-def flat(recipe: dict[str, Any]) -> dict[str, Any]:
-    """`section.key` → value."""
-    found: dict[str, Any] = {}
-    for name, value in recipe.items():
-        found |= {f"{name}.{key}": below for key, below in value.items()} if isinstance(value, dict) else {name: value}
-    return found
-
-
 def rows_of(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs that were told the same but for the seed, together."""
     found: dict[str, list[Run]] = {}
     for run in {run.folder.resolve(): run for run in runs}.values():
-        told = {key: value for key, value in run.settings.items() if key not in OWN}
+        told = {key: value for key, value in run.settings.items() if key != SEED and value is not None}
         found.setdefault(json.dumps(told, sort_keys=True), []).append(run)
     return list(found.values())
 
 
 def differing(rows: Sequence[Sequence[Run]]) -> list[str]:
     """The settings in which rows differ; one that not all of them know, as of another task, counts too."""
-    keys = dict.fromkeys(key for row in rows for key in row[0].settings if key not in OWN)
+    keys = dict.fromkeys(key for row in rows for key in row[0].settings if key != SEED)
     return [key for key in keys if len({json.dumps(row[0].settings.get(key)) for row in rows}) > 1]
 
 
@@ -139,8 +132,8 @@ def _told(value: Any) -> str:
 def _mean(values: Sequence[float]) -> str:
     if not values:
         return "—"
-    spread = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.4g}{spread}"
+    middle, spread = mean_and_spread(values)
+    return f"{middle:.4g}" + ("" if spread is None else f" ± {spread:.2g}")
 
 
 def _apart(row: Sequence[Run], first: Sequence[Run], metric: str) -> str:

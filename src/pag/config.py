@@ -163,12 +163,12 @@ class Recipe(Settings):
 
     def flat(self) -> dict[str, Any]:
         """`{"attention.k": 10, …}`."""
-        return {
-            f"{section}.{key}": value
-            for section, settings in self.model_dump(mode="json").items()
-            if isinstance(settings, dict)
-            for key, value in settings.items()
-        }
+        return flattened(self.model_dump(mode="json"))
+
+
+def flattened(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    sections = {name: settings for name, settings in recipe.items() if isinstance(settings, dict)}
+    return {f"{name}.{key}": value for name, settings in sections.items() for key, value in settings.items()}
 
 
 def _registered(name: str, registry: Mapping[str, str], kind: str) -> str:

@@ -215,7 +215,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     """The events of a run's log; a last line cut short by a kill is left out."""
     path = folder / "log.jsonl"
     if not path.is_file():
-        raise CheckpointError(f"no log of a run at {path}")
+        raise CheckpointError(f"no log of a run at {path}: give a run folder, as `pag train --out` makes it")
     events = []
     for line in path.read_text("utf-8").split("\n"):
         try:

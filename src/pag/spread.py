@@ -1,9 +1,14 @@
-"""Is a difference between runs more than runs differ anyway?"""
+"""How far runs differ, and whether a difference between two sides is more than that."""
 
 import statistics
 from collections.abc import Sequence
 
 T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)  # Student's t, two-sided, by degrees of freedom
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """The mean, and the standard deviation between runs where there are several."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
 def compared(first: Sequence[float], second: Sequence[float]) -> tuple[float, float | None]:

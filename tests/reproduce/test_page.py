@@ -11,9 +11,9 @@ from pag.generator import Output, Result
 from pag.reproduce.claims import CLAIMS, claims, judge
 from pag.reproduce.gallery import described, seen
 from pag.reproduce.page import mean, page, readme, section
-from pag.reproduce.pictures import beside, by_place, draw, panels
+from pag.reproduce.pictures import beside, by_place, colours_of, draw, panels, redraw
 from pag.reproduce.results import Results, add_run, read_results
-from pag.reproduce.tables import Gallery, read_table, table_names
+from pag.reproduce.tables import FAMILIES, Gallery, read_table, table_names
 
 
 def run(seed: int, finished: int = 600, recipe: str = "euler/pag", **scores: float) -> dict[str, Any]:
@@ -187,3 +187,28 @@ def test_a_study_can_be_drawn_among_the_runs_of_another_table_on_what_both_were_
     assert list(found) == ["translation/multi30k-de"]  # not the tasks that only the other table has
     assert found["translation/multi30k-de"].points == {"pag": [(0.5, 35.0)], "baseline": [(1.0, 36.0)]}
     assert found["translation/multi30k-de"].losses == {"pag": [(0.5, 33.0)], "baseline": [(1.0, 32.0)]}
+
+
+def test_the_paper_s_tasks_come_first_and_every_table_has_its_place() -> None:
+    names = table_names()
+    assert names[0] == "euler" and names.index("multi30k") < names.index("estimators") < names.index("planning")
+    assert {name.partition("-")[0] for name in names} == set(FAMILIES)
+
+
+def test_a_model_keeps_its_colour_whichever_others_are_drawn() -> None:
+    assert colours_of(["pag", "baseline"])["pag"] == colours_of(["rpag", "pag"])["pag"]
+    assert len(set(colours_of(["baseline", "mine", "pag", "rpag"]).values())) == 4
+
+
+def test_redrawing_finds_the_table_that_is_drawn_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, list[str]] = {}
+
+    def scatter(studies: Any, path: Path) -> Path:
+        drawn[path.name] = [table.title for table, _ in studies]
+        return path
+
+    monkeypatch.setattr("pag.reproduce.pictures.scatter", scatter)
+    own = {**run(0), "scores": {"valid": {}, "test_2016_flickr": {}}}
+    add_run(tmp_path / "planning-captions.json", "planning-captions", "pag, k = 3", own)
+    redraw(tmp_path, tmp_path)
+    assert drawn == {"planning-captions-replan_rate.png": ["What makes a model commit?", "Multi30k"]}

@@ -18,7 +18,7 @@ from pag.errors import DataError, RecipeError
 from pag.reproduce import plan as planning
 from pag.reproduce.gallery import gallery_section, seen
 from pag.reproduce.plan import Asked, Job, plan
-from pag.reproduce.results import Results, add_run, mean_and_spread, read_results
+from pag.reproduce.results import Results, add_run, read_results
 from pag.reproduce.run import Runner
 from pag.reproduce.tables import read_table, table_names, tables_called
 
@@ -278,11 +278,6 @@ def test_time_that_runs_share_is_counted_once() -> None:
 
     results = Results({"a": [run(0, 60), run(30, 90)], "b": [run(120, 180), run(130, 140)]})
     assert results.minutes() == pytest.approx(2.5)
-
-
-def test_mean_and_spread_by_hand() -> None:
-    assert mean_and_spread([1.0, 3.0]) == (2.0, pytest.approx(2**0.5))
-    assert mean_and_spread([1.0]) == (1.0, None)
 
 
 def test_runs_added_from_two_places_are_all_kept(tmp_path: Path) -> None:

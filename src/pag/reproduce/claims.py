@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pag.reproduce.results import Results, Run
-from pag.spread import compared, sure
+from pag.spread import compared, mean_and_spread, sure
 
 Found = Mapping[str, Results]
 Verdict = tuple[str, str]  # the verdict, and the numbers behind it
@@ -59,8 +59,8 @@ def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tup
 
 
 def _mean(values: Sequence[float], form: str) -> str:
-    spread = f" ± {form.format(statistics.stdev(values))}" if len(values) > 1 else ""
-    return form.format(statistics.fmean(values)) + spread
+    middle, spread = mean_and_spread(values)
+    return form.format(middle) + ("" if spread is None else f" ± {form.format(spread)}")
 
 
 def over(

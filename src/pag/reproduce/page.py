@@ -7,8 +7,9 @@ from pathlib import Path
 from pag.reproduce.claims import claims
 from pag.reproduce.gallery import gallery_section
 from pag.reproduce.pictures import pictures_of, words
-from pag.reproduce.results import Results, mean_and_spread, read_results
+from pag.reproduce.results import Results, read_results
 from pag.reproduce.tables import Cell, Table, read_table, table_names
+from pag.spread import mean_and_spread
 
 
 def shown(value: float, percent: bool) -> str:

@@ -140,7 +140,7 @@ def scatter(studies: Sequence[Study], path: Path) -> Path:
 def _cloud(axes: "Axes", points: Points, label: str) -> None:
     from pag.plots import widen
 
-    for model, colour in _colours(points).items():
+    for model, colour in colours_of(points).items():
         rates, values = zip(*points[model], strict=True)
         axes.scatter(rates, values, label=model, color=colour, s=28, alpha=0.8)
         if model == "baseline":
@@ -151,7 +151,7 @@ def _cloud(axes: "Axes", points: Points, label: str) -> None:
         widen(axes)
 
 
-def _colours(models: Iterable[str]) -> dict[str, str]:
+def colours_of(models: Iterable[str]) -> dict[str, str]:
     """The same for a model in every picture."""
     from pag.plots import COLOURS
 
@@ -173,7 +173,7 @@ def draw_places(table: Table, results: Results, path: Path) -> Path:
     found = by_place(table, results)
     figure, row = plt.subplots(1, max(1, len(found)), figsize=(5.2 * max(1, len(found)), 3.8), squeeze=False)
     for axes, (task, rates) in zip(row[0], found.items(), strict=False):
-        colours = _colours(_model(results, name) for name in rates)
+        colours = colours_of(_model(results, name) for name in rates)
         styles = {model: cycle(("-", "--", ":", "-.")) for model in colours}
         for name, values in rates.items():
             model = _model(results, name)

@@ -3,8 +3,7 @@
 import fcntl
 import json
 import os
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +74,3 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean, and the standard deviation between runs where there are several."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
