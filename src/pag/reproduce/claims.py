@@ -196,8 +196,9 @@ CLAIMS = (
     Claim(
         "it does so with fewer parameters (about 4 million)",
         "4.3",
-        ("multi30k",),
+        ("multi30k", "europarl"),
         several(
+            over(*NEWS, "bleu", "pag", "baseline, larger", "{:.2f}"),
             over(*M30K, "sacrebleu", "en-de, pag", "en-de, baseline, larger", "{:.2f}"),
             over(*M30K, "loss", "en-de, pag", "en-de, baseline, larger", "{:.2f}", -1),
         ),
