@@ -43,7 +43,7 @@ def test_a_table_beside_the_paper_s_numbers(tmp_path: Path) -> None:
     assert "| model | paper, test | ours, test | re-plan rate | parameters | runs |" in found
     assert "| baseline | 90.4 % | — | — | — | 0 |" in found
     assert "| pag | 100.0 % | 99.0 ± 1.4 % | 0.60 ± 0.14 | 12,345 | 2 |" in found
-    assert "on a GPU, torch 2.11, commit abc. All 2 runs together kept one device busy for 15.0 minutes" in found
+    assert "on a GPU, torch 2.11, commit abc. All 2 runs together took at most 15.0 minutes of one device" in found
     assert "    pag reproduce euler --jobs 2 --again\n" in found
 
 

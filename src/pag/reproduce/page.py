@@ -91,7 +91,7 @@ def facts(table: Table, results: Results) -> str:
     span = f"{updates[0]:,}" if len(updates) == 1 else f"{updates[0]:,} to {updates[-1]:,}"
     return (
         f"{table.label[0].upper()}{table.label[1:]}; mean ± standard deviation between runs. Each run made {span} "
-        f"updates, {said}. All {len(every)} runs together kept one device busy for {results.minutes():.1f} minutes:"
+        f"updates, {said}. All {len(every)} runs together took at most {results.minutes():.1f} minutes of one device:"
     )
 
 
