@@ -54,7 +54,7 @@ class Cleaned:
 def clean(block: Block, settings: PrepareSettings, held_out: Mapping[str, frozenset[str]]) -> Cleaned:
     """Judge and tokenise each pair; `held_out` are the tokenised sources of the other splits."""
     dropped, lines, source, target = Dropped(), [], [], []
-    for line, (ours, theirs) in enumerate(tokenised(block, settings), block.first):
+    for line, (ours, theirs) in zip(block.lines, tokenised(block, settings), strict=True):
         reason = judge(ours, theirs, settings)
         if reason:
             dropped.add(reason, block.name, line)

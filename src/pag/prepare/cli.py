@@ -32,6 +32,10 @@ def translation(
     also: Annotated[
         list[str] | None, typer.Option(metavar="NAME=SOURCE,TARGET", help="Another held-out set; may be repeated.")
     ] = None,
+    hold_out: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PAIRS", help="A set taken from the training pairs, as valid=2000; may be repeated."),
+    ] = None,
     source_language: Annotated[str, typer.Option(help="Two-letter code.")] = "en",
     target_language: Annotated[str, typer.Option(help="Two-letter code.")] = "de",
     subwords: Annotated[int, typer.Option(help="Size of the source vocabulary (BPE).")] = 24_000,
@@ -47,11 +51,12 @@ def translation(
     Training pairs that are empty, too long, out of proportion or not UTF-8 are dropped, and counted in the report.
     Held-out sets are kept whole.
     """
-    from pag.prepare.command import Files, further_sets, prepare_files
+    from pag.prepare.command import Files, further_sets, prepare_files, sizes
 
     settings = {
         "source_language": source_language, "target_language": target_language, "subwords": subwords,
         "characters": characters, "max_source": max_source, "max_target": max_target, "max_ratio": max_ratio,
+        "hold_out": sizes(hold_out or ()),
     }  # fmt: skip
     splits = {
         "train": Files(train_source or (), train_target or (), train_pairs or ()),

@@ -63,12 +63,26 @@ def further_sets(also: Sequence[str]) -> dict[str, Files]:
     return found
 
 
+def sizes(asked: Sequence[str]) -> dict[str, int]:
+    """`valid=2000`: sets to be held out of the training pairs."""
+    found: dict[str, int] = {}
+    for text in asked:
+        name, _, pairs = text.partition("=")
+        if not name.isidentifier() or not pairs.isdecimal() or int(pairs) == 0 or name in ("train", *found):
+            raise DataError(f"--hold-out {text}: expected NAME=PAIRS, as in valid=2000, each name once, and not train")
+        found[name] = int(pairs)
+    return found
+
+
 def prepare_files(
     settings: Mapping[str, Any], splits: Mapping[str, Files], out: Path, workers: int | None, replace: bool
 ) -> None:
     """Prepare a folder, and print its report."""
     checked = _checked(PrepareSettings, settings)
-    _refuse_sharing_input([path for files in splits.values() for path in (*files.source, *files.target, *files.pairs)])
+    paths = {split: (*files.source, *files.target, *files.pairs) for split, files in splits.items()}
+    _refuse_sharing_input([path for several in paths.values() for path in several])
+    if checked.hold_out and Path("-") in paths["train"]:
+        raise DataError("--hold-out reads the training pairs twice, but standard input (-) is read once: give a file")
     corpora = {split: corpus for split, files in splits.items() if (corpus := files.corpus(split)) is not None}
     console = Console(stderr=True)
     with _tidy_when_stopped(), Meter.running(console) as meter:

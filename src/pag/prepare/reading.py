@@ -25,12 +25,21 @@ DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError)
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of both sides without their ends; `first` is the number of the first, from 1, in its file."""
+    """Lines of both sides without their ends."""
 
     name: str  # of the source file
-    first: int
+    lines: Sequence[int]  # their numbers in it, from 1
     source: Sequence[bytes]
     target: Sequence[bytes]
+
+    def only(self, places: Sequence[int]) -> "Block":
+        """The lines at these places."""
+        return Block(
+            self.name,
+            [self.lines[place] for place in places],
+            [self.source[place] for place in places],
+            [self.target[place] for place in places],
+        )
 
 
 class LineFile:
@@ -87,6 +96,7 @@ class Corpus:
         self.size = sum(_size(path) for pair in self.files for path in pair)
 
     def blocks(self) -> Iterator[Block]:
+        self.read = 0
         for source, target in self.files:
             before = self.read
             with ExitStack() as stack:
@@ -108,6 +118,7 @@ class Pairs(Corpus):
         self.size = sum(_size(path) for path in files)
 
     def blocks(self) -> Iterator[Block]:
+        self.read = 0
         for path, _ in self.files:
             before, first = self.read, 1
             with LineFile(path) as file:
@@ -128,10 +139,10 @@ def _untabbed(file: LineFile, first: int, lines: list[bytes]) -> Block:
                 f"{file.name}, line {first + place}: {len(fields) - 1} tabs; a line of pairs is a source, one tab and "
                 "a target"
             )
-    block = Block(file.name, first, [fields[0] for fields in halves], [fields[1] for fields in halves])
     if first == 1:
         _refuse_unreadable(file, lines)
-    return block
+    numbers = range(first, first + len(lines))
+    return Block(file.name, numbers, [fields[0] for fields in halves], [fields[1] for fields in halves])
 
 
 def _size(path: Path) -> int:
@@ -143,7 +154,8 @@ def _aligned(source: LineFile, target: LineFile) -> Iterator[Block]:
     first = 1
     lengths: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     while True:
-        block = Block(source.name, first, source.take(), target.take())
+        ours, theirs = source.take(), target.take()
+        block = Block(source.name, range(first, first + len(ours)), ours, theirs)
         for side, lines in zip(lengths, (block.source, block.target), strict=True):
             side.append(np.fromiter(map(len, lines), np.int32, len(lines)))
         if first == 1:

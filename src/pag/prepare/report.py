@@ -102,7 +102,8 @@ def as_text(report: Mapping[str, Any]) -> str:
         f"{sizes['characters']:,} characters (three specials counted in both)"
     ]
     for split, facts in report["splits"].items():
-        lines += ["", f"{split}: {facts['kept']:,} pairs kept of {facts['read']:,}"]
+        held = ", held out of the training pairs" if split in settings["hold_out"] else ""
+        lines += ["", f"{split}: {facts['kept']:,} pairs kept of {facts['read']:,}{held}"]
         lines += [_dropped(reason, found) for reason, found in facts["dropped"].items() if found["pairs"]]
         for side, unit in (("source", "subwords"), ("target", "characters")):
             lines.append(f"  {side}: {_side(facts[side], unit)}")

@@ -1,5 +1,7 @@
 """What decides a prepared folder, besides the text itself."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from pag.config import Settings
@@ -14,6 +16,9 @@ class PrepareSettings(Settings):
     max_target: int = Field(500, ge=1, description="longest training target, in characters")
     max_ratio: float = Field(9.0, gt=1, description="largest ratio of the two sides' numbers of words")
     subword_lines: int = Field(1_000_000, ge=1, description="lines that BPE is learned from, evenly spread")
+    hold_out: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        {}, description="sets that are taken from the training pairs, and how many pairs"
+    )
 
     @property
     def languages(self) -> tuple[str, str]:

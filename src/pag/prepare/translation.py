@@ -5,7 +5,7 @@ from what was kept. The second pass turns tokens into ids. The folder appears wh
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from pag.errors import DataError
 from pag.prepare.cleaning import Cleaned, Dropped, clean, packed, tokenised, unpacked
 from pag.prepare.encoding import Encoded, Vocabularies, encode, id_type
 from pag.prepare.folder import RaggedWriter, whole, write_manifest
+from pag.prepare.holding import hold_out
 from pag.prepare.reading import Block, Corpus
 from pag.prepare.report import SplitFacts, write_report
 from pag.prepare.settings import PrepareSettings
@@ -65,17 +66,18 @@ def prepare(
     replace: bool = False,
 ) -> dict[str, Any]:
     """Prepare the splits "train", "valid" and any others into a folder; returns the data report."""
-    _check_splits(corpora)
+    _check_splits(corpora, settings.hold_out)
     with whole(out, replace) as folder, Workers(workers) as team:
-        return Preparation(settings, corpora, folder, team, tell).run()
+        sets = hold_out(corpora, settings, lambda pairs, share: tell("holding out", pairs, share))
+        return Preparation(settings, sets, folder, team, tell).run()
 
 
-def _check_splits(corpora: Mapping[str, Corpus]) -> None:
-    for split in (TRAIN, "valid"):
-        if split not in corpora:
+def _check_splits(given: Iterable[str], held_out: Iterable[str]) -> None:
+    for split, names, also in ((TRAIN, [*given], ""), ("valid", [*given, *held_out], ", or --hold-out valid=2000")):
+        if split not in names:
             raise DataError(
-                f"the set '{split}' is missing: give --{split}-source and --{split}-target, or --{split}-pairs; a "
-                "prepared folder needs at least train and valid"
+                f"the set '{split}' is missing: give --{split}-source and --{split}-target, or --{split}-pairs{also}; "
+                "a prepared folder needs at least train and valid"
             )
 
 
@@ -172,14 +174,14 @@ def _write(found: Encoded, writers: list[RaggedWriter], facts: SplitFacts) -> No
 
 def _all_of(block: Block, settings: PrepareSettings) -> Cleaned:
     pairs = tokenised(block, settings)
-    for line, (ours, theirs) in enumerate(pairs, block.first):
+    for line, (ours, theirs) in zip(block.lines, pairs, strict=True):
         if ours is None or theirs is None:
             side = "source" if ours is None else "target"
             raise DataError(
                 f"{block.name}, line {line}: the {side} is not UTF-8; a held-out set must be whole: mend it"
             )
     source, target = (packed([pair[side] or "" for pair in pairs]) for side in (0, 1))
-    numbers = np.arange(block.first, block.first + len(pairs), dtype=np.int32)
+    numbers = np.array(block.lines, np.int32)
     return Cleaned(block.name, len(pairs), numbers, source, target, NOTHING, NOTHING, Dropped(), {})
 
 
