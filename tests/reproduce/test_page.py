@@ -87,6 +87,22 @@ def test_a_claim_is_judged_from_the_runs(nothing: dict[str, Results]) -> None:
     assert "| holds | euler, exact: pag 99.5% ± 0.7% (2 runs); baseline 90.0% ± 0.0% (2 runs) |" in line
 
 
+def test_a_model_is_faster_if_each_run_is_sooner_where_the_other_ends(nothing: dict[str, Results]) -> None:
+    def side(*curves: list[float]) -> list[dict[str, Any]]:
+        points = [[{"update": 100 * (i + 1), "loss": loss} for i, loss in enumerate(curve)] for curve in curves]
+        return [run(seed) | {"curve": curve} for seed, curve in enumerate(points)]
+
+    def told(pag: list[dict[str, Any]]) -> list[str]:
+        cells = {"pag": pag, "baseline": side([5.0, 4.0, 3.0], [5.0, 4.0, 2.0])}
+        page = claims(nothing | {"questions": Results(cells)})
+        return next(line for line in page.splitlines() if "validation loss of 3" in line).split(" | ")[2:]
+
+    sooner = "questions: updates to a validation loss of 3: pag 100 ± 0 (2 runs); baseline 300 ± 0 (2 runs) |"
+    assert told(side([3.0, 3.0, 3.0], [2.0, 2.0, 2.0])) == ["holds", sooner]
+    one = "questions: updates to a validation loss of 3: baseline always, pag in 1 of 2 runs |"
+    assert told(side([3.0, 3.0, 3.0], [4.0, 4.0, 3.1])) == ["does not hold", one]
+
+
 def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]) -> None:
     cells = {
         "euler, baseline": [run(s, exact=0.9 + s / 50) for s in (0, 1)],
