@@ -40,18 +40,17 @@ def claims(found: Found) -> str:
     return "\n".join(["## The paper's claims, one by one", "", *lines, "", rule, ""])
 
 
-def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tuple[str, str]) -> Verdict:
-    """Is the first side better (larger), by more than the runs differ among themselves?"""
+def judge(better: Sequence[float], worse: Sequence[float], form: str, names: tuple[str, str], sign: int = 1) -> Verdict:
+    """Is the first side better (larger; less where `sign` is −1), by more than the runs differ among themselves?"""
     numbers = "; ".join(
         f"{name} {_mean(values, form)} ({len(values)} run{'s' * (len(values) > 1)})"
         for name, values in zip(names, (better, worse), strict=True)
     )
     difference, error = compared(better, worse)
+    difference *= sign
     if error is None:
-        return (
-            f"single runs, {'in favour' if difference > 0 else 'no difference' if not difference else 'against'}",
-            numbers,
-        )
+        told = "in favour" if difference > 0 else "no difference" if not difference else "against"
+        return f"single runs, {told}", numbers
     if not sure(difference, error, len(better) + len(worse)):
         level = abs(difference) <= MARGIN * abs(statistics.fmean(worse))
         return "no difference" if level else "the runs are too few, or too far apart, to tell", numbers
@@ -72,9 +71,9 @@ def over(
         first, second = (found[table].scores(cell, evaluation, metric) for cell in (better, worse))
         if not first or not second:
             return []
-        verdict, _ = judge([sign * x for x in first], [sign * x for x in second], form, (better, worse))
+        verdict, numbers = judge(first, second, form, (better, worse), sign)
         named = {"bleu": "BLEU", "sacrebleu": "BLEU", "loss": "nats"}.get(metric, metric.replace("_", " "))
-        return [(verdict, f"{table}, {named}: {judge(first, second, form, (better, worse))[1]}")]
+        return [(verdict, f"{table}, {named}: {numbers}")]
 
     return judged
 
@@ -95,8 +94,8 @@ def faster(table: str, better: str, worse: str) -> Callable[[Found], list[Verdic
         asked = f"{table}: updates to a validation loss of {goal:.3g}"
         if len(sooner) < len(first):
             return [("does not hold", f"{asked}: {worse} always, {better} in {len(sooner)} of {len(first)} runs")]
-        verdict, _ = judge([-at for at in sooner], [-at for at in later], "{:,.0f}", (better, worse))
-        return [(verdict, f"{asked}: {judge(sooner, later, '{:,.0f}', (better, worse))[1]}")]
+        verdict, numbers = judge(sooner, later, "{:,.0f}", (better, worse), -1)
+        return [(verdict, f"{asked}: {numbers}")]
 
     return judged
 
