@@ -49,11 +49,27 @@ def test_the_choice_does_not_hang_on_the_order_nor_on_the_next_set(tmp_path: Pat
 
 
 def test_training_keeps_no_source_that_is_held_out(tmp_path: Path) -> None:
-    other = [line.replace("Zeile", " Reihe") for line in LINES]
+    other = [" " + line.replace("Zeile", "Reihe") for line in LINES]
     sets = held(tmp_path, [*LINES, *other], valid=20)
-    sources = {split: [line.split("\t")[0] for _, line in pairs] for split, pairs in sets.items()}
+    sources = {split: [line.split("\t")[0].strip() for _, line in pairs] for split, pairs in sets.items()}
     assert len(sources["train"]) == 160 and not set(sources["train"]) & set(sources["valid"])
     assert all("Zeile" in line for _, line in sets["valid"])  # the first of two with one source
+
+
+def test_pairs_of_several_files_know_theirs_and_each_pass_is_told_from_its_start(tmp_path: Path) -> None:
+    halves = {"a.tsv": LINES[:50], "b.tsv": LINES[50:]}
+    for name, lines in halves.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    corpus, shares = Pairs([tmp_path / name for name in halves]), []
+    sets = hold_out(
+        {"train": corpus}, PrepareSettings(hold_out={"valid": 40}), lambda pairs, share: shares.append(share)
+    )
+    for held_or_not in sets.values():
+        for block in held_or_not.blocks():
+            shares.append(held_or_not.read / corpus.size)
+            found = [f"{a.decode()}\t{b.decode()}" for a, b in zip(block.source, block.target, strict=True)]
+            assert found == [halves[block.name][line - 1] for line in block.lines]
+    assert max(shares) == 1
 
 
 def test_a_pair_that_training_would_drop_is_not_held_out(tmp_path: Path) -> None:

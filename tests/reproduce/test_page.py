@@ -10,7 +10,7 @@ import pytest
 from pag.generator import Output, Result
 from pag.reproduce.claims import CLAIMS, claims, judge
 from pag.reproduce.gallery import described, seen
-from pag.reproduce.page import mean, page, readme, section
+from pag.reproduce.page import jobs, mean, page, readme, section
 from pag.reproduce.pictures import beside, by_place, colours_of, draw, panels, redraw
 from pag.reproduce.results import Results, add_run, read_results
 from pag.reproduce.tables import FAMILIES, Gallery, read_table, table_names
@@ -101,6 +101,18 @@ def test_a_model_is_faster_if_each_run_is_sooner_where_the_other_ends(nothing: d
     assert told(side([3.0, 3.0, 3.0], [2.0, 2.0, 2.0])) == ["holds", sooner]
     one = "questions: updates to a validation loss of 3: baseline always, pag in 1 of 2 runs |"
     assert told(side([3.0, 3.0, 3.0], [4.0, 4.0, 3.1])) == ["does not hold", one]
+
+
+def test_where_less_is_better_less_holds(nothing: dict[str, Results]) -> None:
+    cells = {"pag": [run(0, loss=2.0), run(1, loss=2.1)], "baseline": [run(0, loss=3.0), run(1, loss=3.1)]}
+    [line] = [line for line in claims(nothing | {"questions": Results(cells)}).splitlines() if ", nats: pag" in line]
+    assert "| holds | questions, nats: pag 2.05 ± 0.07 (2 runs); baseline 3.05 ± 0.07 (2 runs) |" in line
+
+
+def test_a_run_that_begins_as_another_ends_does_not_go_on_beside_it() -> None:
+    one_by_one = {"pag": [run(0, 600), run(1, 1195)]}  # 600 seconds each
+    assert jobs(Results(one_by_one)) == 1
+    assert jobs(Results({"pag": [run(0, 600), run(1, 1100)]})) == 2
 
 
 def test_the_lowest_rate_that_costs_nothing_is_found(nothing: dict[str, Results]) -> None:

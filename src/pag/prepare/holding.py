@@ -78,7 +78,7 @@ def _first(
             taken.add(rank)
             heapq.heappush(found, (-rank, number + place, pair))
             if len(found) > most:
-                taken.remove(-heapq.heappop(found)[0])
+                heapq.heappop(found)
         number += len(block.source)
         tell(number, corpus.read / corpus.size if corpus.size else 0.0)
     if len(found) < most:
